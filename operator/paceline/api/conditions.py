@@ -1,0 +1,111 @@
+"""Conditions and their reasons: part of the API for ever, so each is an enum member with its meaning beside it.
+
+A reason has one status (True, False or Unknown) for one condition type, and says why, not how.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import pydantic
+
+from paceline.api.base import ApiModel, text
+
+
+class ConditionType(StrEnum):
+    """What a condition is about."""
+
+    # both kinds
+    ACCEPTED = "Accepted"  # the spec can be acted on: sources exist, parts fit
+    # SpeculativeDeployment
+    AVAILABLE = "Available"  # the promoted revision has ready endpoints
+    PROGRESSING = "Progressing"  # a candidate is on its way
+    SPECULATING = "Speculating"  # what serves users uses a draft
+    SUSPECT = "Suspect"  # the guard saw a fall and confirms it
+    # DraftTrainingJob
+    COMPLETE = "Complete"  # a head is published
+    FAILED = "Failed"  # no head will come of this job
+    SUSPENDED = "Suspended"  # nothing runs because spec.suspend is set
+
+
+class Condition(ApiModel):
+    """``metav1.Condition``."""
+
+    type: Annotated[str, text(max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, text(max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    message: Annotated[str, pydantic.Field(max_length=32768)]
+    last_transition_time: Annotated[str, pydantic.Field(max_length=40, json_schema_extra={"format": "date-time"})]
+    observed_generation: Annotated[int, pydantic.Field(ge=0)] = 0
+
+
+class TrainingReason(StrEnum):
+    """Reasons of a DraftTrainingJob's conditions."""
+
+    # Accepted
+    INSPECTING = "Inspecting"  # Unknown: the target's files are being read; ends with the Inspect stage
+    TARGET_READ = "TargetRead"  # True
+    SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source does not exist or lacks a file; ends when the spec changes
+    FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
+    # Progressing
+    PREPARING = "Preparing"
+    EXTRACTING = "Extracting"
+    TRAINING = "Training"
+    EVALUATING = "Evaluating"
+    PUBLISHING = "Publishing"
+    # Complete, Failed
+    PUBLISHED = "Published"
+    NOT_PUBLISHED = "NotPublished"  # Complete=False while running
+    STAGE_FAILED = "StageFailed"  # Failed=True: permanent, the message says what to change
+    RETRIES_EXHAUSTED = "RetriesExhausted"  # Failed=True
+    DEADLINE_EXCEEDED = "DeadlineExceeded"  # Failed=True
+    GATE_NOT_MET = "GateNotMet"  # Failed=True: the head accepts less than spec.evaluation asks
+    SUSPENDED_BY_USER = "SuspendedByUser"
+    RUNNING = "Running"  # Failed=False, Suspended=False
+    # waits
+    SCHEDULING = "Scheduling"  # a stage's pod has no node yet
+
+
+class RolloutReason(StrEnum):
+    """Reasons of a SpeculativeDeployment's conditions."""
+
+    # Accepted
+    INSPECTING = "Inspecting"
+    RESOLVED = "Resolved"
+    SOURCE_UNREADABLE = "SourceUnreadable"
+    TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
+    HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
+    FOREIGN_OBJECT = "ForeignObject"
+    # Available
+    SERVING = "Serving"
+    NO_READY_ENDPOINTS = "NoReadyEndpoints"
+    # Progressing
+    AWAITING_HEAD = "AwaitingHead"  # the training job has not published yet; serves without speculation
+    SCHEDULING = "Scheduling"
+    INSUFFICIENT_GPU = "InsufficientGPU"
+    LOADING = "Loading"
+    WARMING_UP = "WarmingUp"
+    MEASURING = "Measuring"
+    PROMOTED = "Promoted"
+    ROLLED_BACK = "RolledBack"
+    ABORTED = "Aborted"
+    HELD = "Held"  # inconclusive, and the spec says to hold
+    PAUSED = "Paused"
+    SETTLED = "Settled"
+    # why a candidate was rolled back
+    SLOWER_THAN_CONTROL = "SlowerThanControl"
+    SLOWER_THAN_STABLE = "SlowerThanStable"
+    NO_GAIN = "NoGain"
+    DEAD_DRAFT = "DeadDraft"
+    HEAD_LOAD_FAILED = "HeadLoadFailed"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    REJECTED_BEFORE = "RejectedBefore"  # this very revision was measured and rejected; retry asks for it again
+    LIVE_BELOW_BASELINE = "LiveBelowBaseline"  # the guard confirmed a fall after promotion
+    # Speculating
+    DRAFT_SERVING = "DraftServing"
+    NO_DRAFT = "NoDraft"
+    HEAD_STALE = "HeadStale"  # target or tokenizer changed since the head was trained
+    # Suspect
+    ACCEPTANCE_FELL = "AcceptanceFell"
+    CONFIRMING = "Confirming"
+    HEALTHY = "Healthy"
+    NO_TRAFFIC = "NoTraffic"

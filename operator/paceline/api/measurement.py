@@ -1,0 +1,152 @@
+"""What the probe measures, and what a rollout keeps of it: everything the judge says is computed from these.
+
+These are durable: evidence objects of old rollouts must stay readable, so fields are added, never changed.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import pydantic
+
+from paceline.api.base import ApiModel, Message, ShortText
+
+
+class Mode(StrEnum):
+    """How the arms of a comparison lived."""
+
+    SIDE_BY_SIDE = "SideBySide"  # both loaded, driven in alternation
+    ALTERNATING = "Alternating"  # one after the other on the same node: weaker evidence
+
+
+class BlockOutcome(StrEnum):
+    """Whether a block may be used; no data is an answer of its own."""
+
+    OK = "Ok"
+    TOO_FEW = "TooFew"  # the concurrency was never at its target for long enough
+    REQUEST_ERRORS = "RequestErrors"
+    NO_TOKENS = "NoTokens"  # 200, and nothing generated
+    SCRAPE_ERROR = "ScrapeError"
+    CONTAMINATED = "Contaminated"  # others used the server meanwhile
+    ARM_CHANGED = "ArmChanged"  # the pod was replaced or restarted in mid-block
+
+
+class Measurement(ApiModel):
+    """One block: one arm driven at one concurrency for one window.
+
+    Throughput is ``output_tokens / window_ms * 1000`` tokens a second, counted only while ``concurrency`` requests were
+    in flight: warm-up, ramp and tail are dropped.
+    """
+
+    arm: ShortText
+    """Short hash of the revision."""
+    node: ShortText = ""
+    pod_uid: ShortText = ""
+    load: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Which start of this arm's engine it was; blocks of one load share its luck."""
+    round: Annotated[int, pydantic.Field(ge=0)] = 0
+    position: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Place of the block in its round: 0 to 3 in A B B A."""
+    concurrency: Annotated[int, pydantic.Field(ge=1)]
+    prompt_band: ShortText = "all"
+    mode: Mode = Mode.SIDE_BY_SIDE
+    started_at: ShortText
+    window_ms: Annotated[int, pydantic.Field(ge=0)] = 0
+    requests: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Requests finished in the block, ramp and tail included."""
+    errors: Annotated[int, pydantic.Field(ge=0)] = 0
+    output_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Generated inside the window."""
+    ttft_ms: float | None = None
+    """Median time to first token."""
+    itl_ms: float | None = None
+    """Mean inter-token latency over the window."""
+    drafts: Annotated[int, pydantic.Field(ge=0)] = 0
+    draft_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    accepted_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    outcome: BlockOutcome = BlockOutcome.OK
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Throughput of the window; None when it may not be used."""
+        if self.outcome is not BlockOutcome.OK or not self.window_ms:
+            return None
+        return self.output_tokens * 1000.0 / self.window_ms
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """1 + accepted / drafts; None without drafts."""
+        return 1.0 + self.accepted_tokens / self.drafts if self.drafts else None
+
+
+class ProbeArm(ApiModel):
+    """One server the probe drives."""
+
+    arm: ShortText
+    url: ShortText
+    """``http://POD_IP:PORT``: a pod, not a Service, since a measurement names the pod it saw."""
+    pod_uid: ShortText
+    node: ShortText
+    load: int = 0
+
+
+class ProbeConfig(ApiModel):
+    """What the probe's pod is told: one round over all arms and bands."""
+
+    stage: Literal["Probe"] = "Probe"
+    arms: Annotated[list[ProbeArm], pydantic.Field(min_length=1, max_length=3)]
+    """Candidate first. Two arms are driven A B B A, three A B C C B A; one arm is a profile."""
+    model: ShortText
+    """Name under which the engines serve the model."""
+    prompts_path: ShortText
+    max_prompts: int | None = None
+    concurrencies: list[int]
+    requests_per_block: int
+    max_tokens: int
+    round: int
+    warmup_requests: int = 4
+    """Requests an arm answers before its first block, not counted."""
+    request_timeout_s: int = 600
+
+
+class ProbeReport(ApiModel):
+    """The probe's termination message."""
+
+    measurements: list[Measurement] = []
+    greedy_agreement_percent: float | None = None
+    """Share of prompts on which candidate and control gave the same greedy answer."""
+    error: Message = ""
+    permanent: bool = False
+
+
+class Decision(StrEnum):
+    """What became of a candidate."""
+
+    PROMOTED = "Promoted"
+    REJECTED = "Rejected"
+    ABORTED = "Aborted"
+
+
+class RolloutRecord(ApiModel):
+    """One rollout's evidence, kept in a ConfigMap: the durable memory of what was decided and why."""
+
+    number: Annotated[int, pydantic.Field(ge=1)]
+    """Counts the rollouts of one SpeculativeDeployment; the highest promoted one is stable."""
+    candidate: ShortText
+    """Full digest of the revision."""
+    control: ShortText = ""
+    stable: ShortText = ""
+    workload: ShortText
+    """Digest of prompts, concurrencies and lengths it was measured on."""
+    started_at: ShortText
+    measurements: list[Measurement] = []
+    rounds: Annotated[int, pydantic.Field(ge=0)] = 0
+    decision: Decision | None = None
+    reason: ShortText = ""
+    message: Message = ""
+    decided_at: ShortText | None = None
+    guard_of: Annotated[int, pydantic.Field(ge=0)] = 0
+    """For a confirmation by the guard: the number of the rollout it puts in question; else 0."""
+    live_acceptance_length: float | None = None
+    """For the guard: what users' own traffic showed when it became suspicious."""
+    handled: list[ShortText] = []
+    """Verb annotations acted on, as ``verb=hash``."""

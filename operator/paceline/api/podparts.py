@@ -1,0 +1,58 @@
+"""The parts of a pod that a resource may shape: an allow-list, since creating our resources equals creating pods.
+
+Left out on purpose: host paths, host namespaces, security contexts, commands and init containers.
+"""
+
+from typing import Annotated, Any
+
+import pydantic
+
+from paceline.api.base import ApiModel, Duration, ObjectName, list_field, text
+
+Quantity = Annotated[str, text(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$")]
+_PRESERVE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+Opaque = Annotated[dict[str, Any], pydantic.WithJsonSchema(_PRESERVE)]
+
+
+class Resources(ApiModel):
+    """Requests and limits of the main container, as in a pod."""
+
+    requests: Annotated[dict[str, Quantity], pydantic.Field(max_length=16)] = {}
+    limits: Annotated[dict[str, Quantity], pydantic.Field(max_length=16)] = {}
+
+
+class EnvVar(ApiModel):
+    """An environment variable: a value, or a reference that Kubernetes resolves in the pod's own namespace."""
+
+    name: Annotated[str, text(max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    value: Annotated[str, text(max_length=4096, min_length=0)] | None = None
+    value_from: Opaque | None = None
+
+
+class PodTemplate(ApiModel):
+    """Scheduling, identity and environment of the pods the operator makes."""
+
+    labels: Annotated[dict[str, Annotated[str, text(max_length=63, min_length=0)]], pydantic.Field(max_length=32)] = {}
+    annotations: Annotated[
+        dict[str, Annotated[str, text(max_length=1024, min_length=0)]], pydantic.Field(max_length=32)
+    ] = {}
+    node_selector: Annotated[
+        dict[str, Annotated[str, text(max_length=63, min_length=0)]], pydantic.Field(max_length=32)
+    ] = {}
+    tolerations: Annotated[list[Opaque], list_field(max_items=32)] = []
+    affinity: Opaque | None = None
+    service_account_name: ObjectName | None = None
+    """Account of the pods in their own namespace; its token is never mounted."""
+    priority_class_name: ObjectName | None = None
+    runtime_class_name: ObjectName | None = None
+    image_pull_secrets: Annotated[list[Opaque], list_field(max_items=8)] = []
+    image_pull_policy: Annotated[str, text(max_length=16, pattern=r"^(Always|IfNotPresent|Never)$")] | None = None
+    env: Annotated[list[EnvVar], list_field(max_items=64, keys=("name",))] = []
+    resources: Resources = Resources()
+    shared_memory: Quantity | None = None
+    """Size of /dev/shm, a memory emptyDir that counts in the memory limit. NCCL needs far more than the runtime's
+    64 MiB: 16Gi or more at TP=8."""
+    run_as_user: Annotated[int, pydantic.Field(ge=1, le=2**31 - 1)] | None = None
+    """User id of the containers, for images that name none or root."""
+    termination_grace_period: Duration | None = None
+    """How long a server may drain its streams."""

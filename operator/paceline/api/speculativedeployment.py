@@ -1,0 +1,248 @@
+"""SpeculativeDeployment: a served model, with the draft that has proved itself."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import pydantic
+
+from paceline.api.base import (
+    ApiModel,
+    Cel,
+    Decimal,
+    Digest,
+    Duration,
+    Message,
+    ObjectName,
+    ShortText,
+    list_field,
+    text,
+)
+from paceline.api.conditions import Condition
+from paceline.api.engine import EngineSpec
+from paceline.api.sources import DraftSource, ModelSource, PromptSource
+
+
+class Method(StrEnum):
+    """How tokens are drafted."""
+
+    NONE = "None"
+    EAGLE3 = "EAGLE3"
+    NGRAM = "Ngram"
+
+
+class Strategy(StrEnum):
+    """Where a candidate gets its GPUs."""
+
+    AUTO = "Auto"
+    SURGE = "Surge"  # beside stable
+    REPLACE = "Replace"  # in stable's place
+
+
+class OnInconclusive(StrEnum):
+    """What becomes of a candidate that could not be judged."""
+
+    ROLLBACK = "Rollback"
+    HOLD = "Hold"
+
+
+class TrainingJobRef(ApiModel):
+    """A DraftTrainingJob in the same namespace, resolved once: to its output's URI and manifest digest."""
+
+    name: ObjectName
+
+
+class NgramSpec(ApiModel):
+    """Prompt look-up."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(rule="self.minTokens <= self.maxTokens", message="ngram.minTokens must not exceed ngram.maxTokens"),
+    )
+
+    min_tokens: Annotated[int, pydantic.Field(ge=1, le=32)] = 2
+    max_tokens: Annotated[int, pydantic.Field(ge=1, le=32)] = 5
+
+
+class SpeculationSpec(ApiModel):
+    """What drafts, and how far ahead."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="self.method != 'EAGLE3' || (has(self.draft) != has(self.trainingJobRef))",
+            message="method EAGLE3 needs exactly one of draft and trainingJobRef",
+        ),
+        Cel(
+            rule="self.method == 'EAGLE3' || (!has(self.draft) && !has(self.trainingJobRef))",
+            message="draft and trainingJobRef belong to method EAGLE3; remove them or set method: EAGLE3",
+        ),
+        Cel(
+            rule="self.method == 'Ngram' || !has(self.ngram)",
+            message="ngram belongs to method Ngram; remove it or set method: Ngram",
+        ),
+    )
+
+    method: Method = Method.NONE
+    draft: DraftSource | None = None
+    training_job_ref: TrainingJobRef | None = None
+    ngram: NgramSpec | None = None
+    num_speculative_tokens: Annotated[int, pydantic.Field(ge=1, le=16)] = 3
+
+
+class AnalysisSpec(ApiModel):
+    """How a candidate is measured: the same prompts at the same concurrency on every arm, in blocks A B B A."""
+
+    prompts: PromptSource
+    concurrencies: Annotated[
+        list[Annotated[int, pydantic.Field(ge=1, le=4096)]],
+        list_field(max_items=8, min_items=1),
+    ] = [1, 8]
+    """Bands of requests in flight. The candidate is judged on their weighted whole."""
+    max_tokens: Annotated[int, pydantic.Field(ge=8, le=131072)] = 256
+    """Length of an answer, in tokens."""
+    requests_per_block: Annotated[int, pydantic.Field(ge=4, le=100_000)] = 32
+    min_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 2
+    """A round is one A B B A at every concurrency; no verdict is taken from fewer."""
+    max_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 6
+    min_gain_percent: Annotated[int, pydantic.Field(ge=0, le=500)] = 3
+    """Throughput the candidate must gain over the control."""
+    max_regression_percent: Annotated[int, pydantic.Field(ge=0, le=50)] = 3
+    """Throughput it may lose against the stable revision."""
+    confidence_percent: Annotated[int, pydantic.Field(ge=50, le=99)] = 95
+
+
+class DeadlineSpec(ApiModel):
+    """How long each wait may take, counted from the moment it began."""
+
+    scheduling: Duration = "10m"
+    loading: Duration = "30m"
+    """From a node until the engine answers a completion. 600 GB of weights take 20 to 40 minutes."""
+    analysis: Duration = "60m"
+    draining: Duration = "2m"
+    """Time the old revision keeps its pods after promotion, for streams to end."""
+
+
+class RolloutSpec(ApiModel):
+    """How a candidate becomes the served revision."""
+
+    strategy: Strategy = Strategy.AUTO
+    analysis: AnalysisSpec
+    deadlines: DeadlineSpec = DeadlineSpec()
+    on_inconclusive: OnInconclusive = OnInconclusive.ROLLBACK
+
+
+class GuardSpec(ApiModel):
+    """What is watched after promotion, on users' own traffic."""
+
+    enabled: bool = True
+    window: Duration = "2m"
+    """Span over which live acceptance is taken."""
+    min_drafts: Annotated[int, pydantic.Field(ge=20, le=10_000_000)] = 400
+    """Fewer drafts in the window say nothing."""
+
+
+class TrafficSpec(ApiModel):
+    """The front Service."""
+
+    port: Annotated[int, pydantic.Field(ge=1, le=65535)] = 8000
+
+
+class SpeculativeDeploymentSpec(ApiModel):
+    """The wanted serving state."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="self.rollout.analysis.minRounds <= self.rollout.analysis.maxRounds",
+            message="rollout.analysis.minRounds must not exceed maxRounds",
+        ),
+    )
+
+    target: ModelSource
+    engine: EngineSpec
+    prober_image: Annotated[str, text(max_length=512)] | None = None
+    """Image of the probe and inspection pods; empty for the operator's own choice."""
+    replicas: Annotated[int, pydantic.Field(ge=0, le=1000)] = 1
+    speculation: SpeculationSpec = SpeculationSpec()
+    rollout: RolloutSpec
+    guard: GuardSpec = GuardSpec()
+    traffic: TrafficSpec = TrafficSpec()
+    revision_history_limit: Annotated[int, pydantic.Field(ge=1, le=100)] = 10
+
+
+class RevisionStatus(ApiModel):
+    """One serving revision."""
+
+    name: ShortText
+    """The ControllerRevision that holds it."""
+    hash: Annotated[str, text(max_length=8, min_length=8)]
+    method: Method
+    num_speculative_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    ready_replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+
+
+class BandStatus(ApiModel):
+    """One arm against another at one concurrency."""
+
+    concurrency: int
+    ratio: Decimal
+    lower: Decimal
+    upper: Decimal
+
+
+class ComparisonStatus(ApiModel):
+    """The candidate against one rival."""
+
+    against: Annotated[str, text(max_length=16, pattern=r"^(Control|Stable)$")]
+    verdict: Annotated[str, text(max_length=16, pattern=r"^(Pass|Fail|Inconclusive)$")]
+    ratio: Decimal | None = None
+    """Throughput of the candidate over the rival's."""
+    lower: Decimal | None = None
+    upper: Decimal | None = None
+    bands: Annotated[list[BandStatus], list_field(max_items=8, keys=("concurrency",))] = []
+
+
+class RolloutStatus(ApiModel):
+    """The latest candidate's way."""
+
+    candidate: Annotated[str, text(max_length=8)]
+    evidence: ShortText = ""
+    """The ConfigMap with its measurements and verdict."""
+    phase: ShortText
+    round: Annotated[int, pydantic.Field(ge=0)] = 0
+    percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
+    comparisons: Annotated[list[ComparisonStatus], list_field(max_items=2, keys=("against",))] = []
+    acceptance_length: Decimal | None = None
+    message: Message = ""
+
+
+class GuardStatus(ApiModel):
+    """What live traffic shows."""
+
+    acceptance_length: Decimal | None = None
+    break_even: Decimal | None = None
+    """Acceptance length at which speculation costs what it gains, at the current concurrency."""
+
+
+class SpeculativeDeploymentStatus(ApiModel):
+    """A projection of revisions, workloads and evidence."""
+
+    observed_generation: Annotated[int, pydantic.Field(ge=0)] = 0
+    replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+    ready_replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+    selector: Annotated[str, pydantic.Field(max_length=512)] = ""
+    """Of the serving revision's pods; unpromoted arms are not among them."""
+    endpoint: Annotated[str, pydantic.Field(max_length=512)] = ""
+    speculation: Annotated[str, pydantic.Field(max_length=64)] = ""
+    """What serves users, such as ``EAGLE3 k=3`` or ``None``."""
+    stable: RevisionStatus | None = None
+    candidate: RevisionStatus | None = None
+    rejected: Annotated[list[Annotated[str, text(max_length=8)]], list_field(max_items=32)] = []
+    rollout: RolloutStatus | None = None
+    guard: GuardStatus | None = None
+    target_digest: Digest | None = None
+    conditions: Annotated[list[Condition], list_field(max_items=16, keys=("type",))] = []
+
+
+class SpeculativeDeployment(ApiModel):
+    """Serves a target model, speculating only with what was measured to be faster."""
+
+    spec: SpeculativeDeploymentSpec
+    status: SpeculativeDeploymentStatus | None = None

@@ -1,0 +1,215 @@
+"""What the operator tells a stage's pod, and what the pod tells back.
+
+The configuration is a JSON document mounted at CONFIG_PATH. The result is under 4 KiB and comes back as the container's
+termination message: data from a pod in a tenant's namespace, hence untrusted and parsed by these models. Live progress
+is served over HTTP at PROGRESS_PORT.
+"""
+
+from typing import Annotated, Final, Literal
+
+import pydantic
+
+from paceline.api.base import ApiModel, Digest, Message, ShortText
+
+CONFIG_PATH: Final = "/etc/paceline/stage.json"
+PROMPTS_DIR: Final = "/etc/paceline/prompts"
+PROGRESS_PORT: Final = 8765
+ENGINE_PORT: Final = 8000
+TERMINATION_LIMIT_BYTES: Final = 4096
+
+EXIT_OK: Final = 0
+EXIT_PERMANENT: Final = 42
+"""The user must change something: the pod failure policy fails the Job at once."""
+
+
+class TargetRef(ApiModel):
+    """The target as a pod sees it."""
+
+    path: ShortText
+    """Folder below the mount root, ``organisation/name``, or s3:// URI."""
+    revision: ShortText | None = None
+    trust_remote_code: bool = False
+
+
+class StageConfig(ApiModel):
+    """What every stage is told."""
+
+    job_name: ShortText
+    job_uid: ShortText
+    workspace: ShortText
+    """Folder of this run on the shared volume; attempts of the same run share it, other runs never do."""
+    target: TargetRef
+
+
+class InspectConfig(StageConfig):
+    """Read the target's files."""
+
+    stage: Literal["Inspect"] = "Inspect"
+    auxiliary_layers: list[int] = []
+
+
+class PrepareConfig(StageConfig):
+    """Make training data: split, regenerate, tokenise."""
+
+    stage: Literal["Prepare"] = "Prepare"
+    prompts_path: ShortText
+    """File of JSON lines."""
+    max_samples: int | None = None
+    holdout_percent: int
+    sequence_length: int
+    regenerate: bool = True
+    max_tokens: int
+    concurrency: int
+    server_url: ShortText | None = None
+
+
+class ExtractConfig(StageConfig):
+    """Write the hidden states of every training sample."""
+
+    stage: Literal["Extract"] = "Extract"
+    server_url: ShortText
+    concurrency: int
+    sequence_length: int
+    min_agreement_percent: int
+    hidden_states_path: ShortText
+    """Folder that the engine's connector writes to; the same path in both containers."""
+
+
+class TrainConfig(StageConfig):
+    """Train the head."""
+
+    stage: Literal["Train"] = "Train"
+    layers: int
+    vocabulary_size: int
+    auxiliary_layers: list[int]
+    epochs: int
+    learning_rate: float
+    total_sequence_length: int
+    ttt_steps: int
+    seed: int
+    hidden_states_path: ShortText
+
+
+class EvaluateConfig(StageConfig):
+    """Measure a head's acceptance on held-out prompts, in the real engine."""
+
+    stage: Literal["Evaluate"] = "Evaluate"
+    server_url: ShortText
+    head_path: ShortText
+    speculative_tokens: int
+    min_acceptance_length: float
+    max_prompts: int
+    max_tokens: int
+
+
+class PublishConfig(StageConfig):
+    """Copy the head to its place, with a manifest of digests."""
+
+    stage: Literal["Publish"] = "Publish"
+    head_path: ShortText
+    output_path: ShortText
+    """Folder on a mounted volume; the head goes to ``<output_path>/<digest12>``."""
+    evaluation: "EvaluateResult"
+    inspection: "InspectResult"
+
+
+AnyStageConfig = Annotated[
+    InspectConfig | PrepareConfig | ExtractConfig | TrainConfig | EvaluateConfig | PublishConfig,
+    pydantic.Field(discriminator="stage"),
+]
+
+
+class InspectResult(ApiModel):
+    """Facts about the target."""
+
+    stage: Literal["Inspect"] = "Inspect"
+    digest: Digest
+    tokenizer_digest: Digest
+    architecture: ShortText
+    hidden_size: int
+    layers: int
+    vocabulary_size: int
+    weights_bytes: int
+    auxiliary_layers: list[int]
+    """Layers the head will read, the configured ones or EAGLE-3's own choice."""
+    hidden_state_bytes_per_token: int
+
+
+class PrepareResult(ApiModel):
+    """The data set."""
+
+    stage: Literal["Prepare"] = "Prepare"
+    data_digest: Digest
+    train_samples: int
+    holdout_samples: int
+    train_tokens: int
+
+
+class ExtractResult(ApiModel):
+    """The hidden states."""
+
+    stage: Literal["Extract"] = "Extract"
+    samples: int
+    tokens: int
+    hidden_bytes: int
+    agreement_percent: float
+    """How often logits rebuilt from the hidden states name the target's own next token."""
+
+
+class TrainResult(ApiModel):
+    """The checkpoints."""
+
+    stage: Literal["Train"] = "Train"
+    checkpoint: ShortText
+    """Folder of the final epoch's head, on the workspace."""
+    epochs: int
+    accuracy_by_position: list[float] = []
+    """Teacher-forced, on the trainer's own validation part."""
+    loss: float | None = None
+
+
+class EvaluateResult(ApiModel):
+    """Acceptance in the real engine."""
+
+    stage: Literal["Evaluate"] = "Evaluate"
+    acceptance_length: float
+    """1 + accepted tokens / drafts."""
+    acceptance_by_position: list[float]
+    drafts: int
+    accepted_tokens: int
+    prompts: int
+    speculative_tokens: int
+
+
+class PublishResult(ApiModel):
+    """Where the head lies now."""
+
+    stage: Literal["Publish"] = "Publish"
+    path: ShortText
+    manifest_digest: Digest
+
+
+AnyStageResult = Annotated[
+    InspectResult | PrepareResult | ExtractResult | TrainResult | EvaluateResult | PublishResult,
+    pydantic.Field(discriminator="stage"),
+]
+
+
+class StageReport(ApiModel):
+    """The termination message: a result, or what went wrong and what to change."""
+
+    result: AnyStageResult | None = None
+    error: Message = ""
+    permanent: bool = False
+
+
+class LiveProgress(ApiModel):
+    """Answer of ``GET /progress``."""
+
+    stage: ShortText
+    percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
+    eta_s: int | None = None
+    message: Message = ""
+
+
+PublishConfig.model_rebuild()

@@ -1,0 +1,65 @@
+"""vLLM: the command line of ``vllm serve``."""
+
+import json
+from typing import Any, Final
+
+from paceline.engines.base import Extraction, ServeRequest, Speculation
+
+# Not a real draft: vLLM runs extraction as if it were a method of speculation, one token ahead.
+_EXTRACT_TOKENS: Final = 1
+
+
+class Vllm:
+    """Renders ``vllm serve``; on a CPU node the image's own ``vllm`` adds what a CPU needs."""
+
+    health_path: Final = "/health"
+    metrics_path: Final = "/metrics"
+
+    def command(self, request: ServeRequest) -> list[str]:
+        """Return the container's command line; JSON travels as one argument, never through a shell."""
+        command = ["vllm", "serve", request.model, "--host=0.0.0.0", f"--port={request.port}"]
+        command.append(f"--tensor-parallel-size={request.tensor_parallel_size}")
+        if request.revision:
+            command.append(f"--revision={request.revision}")
+        if request.trust_remote_code:
+            command.append("--trust-remote-code")
+        if request.speculation:
+            command += ["--speculative-config", _compact(_speculative(request.speculation))]
+        if request.extraction:
+            command += ["--speculative-config", _compact(_extraction(request.extraction))]
+            command += ["--kv-transfer-config", _compact(_kv_transfer(request.extraction))]
+        return command + list(request.args)
+
+
+def _compact(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
+
+
+def _speculative(speculation: Speculation) -> dict[str, Any]:
+    """Return vLLM's ``--speculative-config``."""
+    config: dict[str, Any] = {
+        "method": speculation.method,
+        "model": speculation.draft_path,
+        "revision": speculation.draft_revision,
+        "num_speculative_tokens": speculation.num_speculative_tokens,
+        "prompt_lookup_min": speculation.ngram_min,
+        "prompt_lookup_max": speculation.ngram_max,
+    }
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def _extraction(extraction: Extraction) -> dict[str, Any]:
+    layers = list(extraction.auxiliary_layers)
+    return {
+        "method": "extract_hidden_states",
+        "num_speculative_tokens": _EXTRACT_TOKENS,
+        "draft_model_config": {"hf_config": {"eagle_aux_hidden_state_layer_ids": layers}},
+    }
+
+
+def _kv_transfer(extraction: Extraction) -> dict[str, Any]:
+    return {
+        "kv_connector": "ExampleHiddenStatesConnector",
+        "kv_role": "kv_producer",
+        "kv_connector_extra_config": {"shared_storage_path": extraction.hidden_states_path},
+    }

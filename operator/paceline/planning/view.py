@@ -1,0 +1,70 @@
+"""What a reconcile may see: the watch cache, and what was last heard from pods over HTTP."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from paceline.api import stages
+from paceline.planning.kinds import Kind
+from paceline.planning.plan import Key, Manifest, Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPoll:
+    """A pod that is worth asking, on behalf of a resource."""
+
+    pod_uid: str
+    url: str
+    """``http://IP:PORT/progress`` or ``.../metrics``."""
+    wants: Literal["progress", "metrics"]
+
+
+class View(Protocol):
+    """A consistent picture of the cluster, at least as new as our own last write of the key."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """Return one object, or None."""
+        ...
+
+    def owned(self, kind: Kind, owner_uid: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` whose controller is ``owner_uid``, sorted by name."""
+        ...
+
+    def labelled(self, kind: Kind, namespace: str, label: str, value: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` with this label, sorted by name: pods, whose controller is a Job."""
+        ...
+
+    def progress(self, pod_uid: str) -> stages.LiveProgress | None:
+        """Return what a stage's or probe's pod last said of its progress."""
+        ...
+
+    def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
+        """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
+        ...
+
+
+class Room(Protocol):
+    """A kind's reconcile, as the controller drives it."""
+
+    kind: Kind
+
+    def reconcile(self, view: View, key: Key, now: float) -> Plan | None:
+        """Return the plan for ``key``; None when the resource is gone.
+
+        Args:
+            view: what is known of the cluster.
+            key: the resource.
+            now: wall-clock seconds since the epoch.
+        """
+        ...
+
+    def dependents(self, view: View, changed: Manifest) -> Sequence[Key]:
+        """Return further resources to look at when ``changed`` changes, beside its controlling owner.
+
+        A SpeculativeDeployment that waits for a DraftTrainingJob is one.
+        """
+        ...
+
+    def polled(self, view: View, key: Key) -> Sequence[PodPoll]:
+        """Return which pods the controller should ask, and for what, on behalf of ``key``."""
+        ...
