@@ -100,7 +100,8 @@ class ProbeConfig(ApiModel):
     prompts_path: ShortText
     max_prompts: int | None = None
     concurrencies: list[int]
-    requests_per_block: int
+    requests_per_slot: int
+    """Requests each of the ``concurrency`` slots answers in a block."""
     max_tokens: int
     round: int
     warmup_requests: int = 4
@@ -130,7 +131,7 @@ class RolloutRecord(ApiModel):
     """One rollout's evidence, kept in a ConfigMap: the durable memory of what was decided and why."""
 
     number: Annotated[int, pydantic.Field(ge=1)]
-    """Counts the rollouts of one SpeculativeDeployment; the highest promoted one is stable."""
+    """Counts the rollouts of one SpeculativeDeployment."""
     candidate: ShortText
     """Full digest of the revision."""
     control: ShortText = ""
@@ -141,6 +142,8 @@ class RolloutRecord(ApiModel):
     measurements: list[Measurement] = []
     rounds: Annotated[int, pydantic.Field(ge=0)] = 0
     decision: Decision | None = None
+    serving: ShortText = ""
+    """Full digest of the revision that serves users from this decision on; the newest decided record's is stable."""
     reason: ShortText = ""
     message: Message = ""
     decided_at: ShortText | None = None

@@ -98,7 +98,9 @@ class AnalysisSpec(ApiModel):
     """Bands of requests in flight. The candidate is judged on their weighted whole."""
     max_tokens: Annotated[int, pydantic.Field(ge=8, le=131072)] = 256
     """Length of an answer, in tokens."""
-    requests_per_block: Annotated[int, pydantic.Field(ge=4, le=100_000)] = 32
+    requests_per_slot: Annotated[int, pydantic.Field(ge=2, le=10_000)] = 6
+    """Requests that each of the ``concurrency`` slots answers in a block; the ramp and the tail of a block, about one
+    of them, are not counted."""
     min_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 2
     """A round is one A B B A at every concurrency; no verdict is taken from fewer."""
     max_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 6

@@ -42,10 +42,13 @@ class StageConfig(ApiModel):
 
 
 class InspectConfig(StageConfig):
-    """Read the target's files."""
+    """Read the files of a target, and of a head that is to serve it."""
 
     stage: Literal["Inspect"] = "Inspect"
     auxiliary_layers: list[int] = []
+    head_path: ShortText | None = None
+    head_manifest_digest: Digest | None = None
+    """What the head's manifest.json must hash to, when it is known."""
 
 
 class PrepareConfig(StageConfig):
@@ -133,6 +136,10 @@ class InspectResult(ApiModel):
     auxiliary_layers: list[int]
     """Layers the head will read, the configured ones or EAGLE-3's own choice."""
     hidden_state_bytes_per_token: int
+
+
+    head_problems: list[Message] = []
+    """Why the head does not fit this target, each with what to change; empty when it fits or none was given."""
 
 
 class PrepareResult(ApiModel):

@@ -1,0 +1,59 @@
+"""An engine's container: as the server of a revision, or as the sidecar of a stage."""
+
+from typing import Any, Final
+
+from paceline.api.engine import EngineSpec
+from paceline.engines import registry
+from paceline.engines.base import ServeRequest
+from paceline.workloads import pods
+
+CONTAINER: Final = "engine"
+_STARTUP_PERIOD_S: Final = 5
+
+
+def server_container(
+    *, engine: EngineSpec, request: ServeRequest, storage: pods.Storage, startup_budget_s: float
+) -> dict[str, Any]:
+    """Return the engine as a long-running container.
+
+    Liveness only begins after the startup probe, whose budget follows the model's size: a probe that starts earlier
+    kills servers that are still loading.
+    """
+    health = {"httpGet": {"path": registry.ENGINES[engine.name].health_path, "port": "http"}}
+    rendered = _container(engine=engine, request=request, storage=storage)
+    rendered["startupProbe"] = {
+        **health,
+        "periodSeconds": _STARTUP_PERIOD_S,
+        "timeoutSeconds": 5,
+        "failureThreshold": max(1, round(startup_budget_s / _STARTUP_PERIOD_S)),
+    }
+    rendered["livenessProbe"] = {**health, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6}
+    rendered["readinessProbe"] = {**health, "periodSeconds": 5, "timeoutSeconds": 10, "failureThreshold": 3}
+    return rendered
+
+
+def sidecar_container(
+    *, engine: EngineSpec, request: ServeRequest, storage: pods.Storage, startup_budget_s: float
+) -> dict[str, Any]:
+    """Return the engine as a native sidecar: an init container that keeps running and never holds up the Job's end."""
+    rendered = _container(engine=engine, request=request, storage=storage)
+    rendered["restartPolicy"] = "Always"
+    rendered["startupProbe"] = {
+        "httpGet": {"path": registry.ENGINES[engine.name].health_path, "port": "http"},
+        "periodSeconds": _STARTUP_PERIOD_S,
+        "timeoutSeconds": 5,
+        "failureThreshold": max(1, round(startup_budget_s / _STARTUP_PERIOD_S)),
+    }
+    return rendered
+
+
+def _container(*, engine: EngineSpec, request: ServeRequest, storage: pods.Storage) -> dict[str, Any]:
+    rendered = pods.container(
+        name=CONTAINER,
+        image=engine.image,
+        command=registry.ENGINES[engine.name].command(request),
+        template=engine.pod_template,
+        storage=storage,
+    )
+    rendered["ports"] = [{"name": "http", "containerPort": request.port, "protocol": "TCP"}]
+    return rendered
