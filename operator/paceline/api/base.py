@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 import pydantic
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema
 
 GROUP: Final = "paceline.dev"
 VERSION: Final = "v1alpha1"
@@ -35,6 +36,17 @@ class ApiModel(pydantic.BaseModel):
 
     cel: ClassVar[tuple[Cel, ...]] = ()
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Carry the rules in the schema of the model they guard."""
+        reference = handler(core_schema)
+        if cls.cel:
+            rules = [{"rule": cel.rule, "message": cel.message} for cel in cls.cel]
+            handler.resolve_ref_schema(reference)["x-kubernetes-validations"] = rules
+        return reference
+
     def wire(self) -> dict[str, Any]:
         """Return the JSON form: camelCase keys, unset optional fields left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -45,12 +57,14 @@ def text(*, max_length: int, pattern: str | None = None, min_length: int = 1) ->
     return pydantic.Field(min_length=min_length, max_length=max_length, pattern=pattern)  # type: ignore[no-any-return]
 
 
-def list_field(*, max_items: int, keys: tuple[str, ...] = (), min_items: int = 0) -> Any:
-    """Return a bounded list's constraint with its ``listType``: a map over ``keys``, or atomic when there are none.
+def list_field(*, max_items: int, keys: tuple[str, ...] = (), min_items: int = 0, distinct: bool = False) -> Any:
+    """Return a bounded list's constraint with its ``listType``: a map over ``keys``, a set, or else atomic.
+
+    The API server refuses a second item of the same key, or the same value in a set.
 
     Typed as Any because pydantic's ``Field`` is: it stands for the default of the annotated attribute.
     """
-    extra: dict[str, Any] = {"x-kubernetes-list-type": "map" if keys else "atomic"}
+    extra: dict[str, Any] = {"x-kubernetes-list-type": "map" if keys else "set" if distinct else "atomic"}
     if keys:
         extra["x-kubernetes-list-map-keys"] = list(keys)
     return pydantic.Field(max_length=max_items, min_length=min_items, json_schema_extra=extra)
@@ -62,7 +76,9 @@ SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
 ObjectName = Annotated[str, text(max_length=253, pattern=SUBDOMAIN_PATTERN)]
 Label = Annotated[str, text(max_length=63, pattern=LABEL_PATTERN)]
-ShortText = Annotated[str, text(max_length=256)]
+ShortText = Annotated[str, text(max_length=256, min_length=0)]
+"""Empty where a document says that there is none; a field that must say something takes ``Name`` or its own bound."""
+Name = Annotated[str, text(max_length=256)]
 Message = Annotated[str, text(max_length=1024, min_length=0)]
 Digest = Annotated[str, text(max_length=71, pattern=r"^sha256:[0-9a-f]{64}$")]
 Percent = Annotated[int, pydantic.Field(ge=0, le=100)]

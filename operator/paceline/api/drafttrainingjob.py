@@ -117,7 +117,7 @@ class Workspace(ApiModel):
 class OutputSpec(ApiModel):
     """Where the head is published; never owned by the job, so deleting the job takes no head out of service."""
 
-    uri: Annotated[SourceUri, pydantic.Field()]
+    uri: SourceUri
     """``pvc://CLAIM/FOLDER``; the head goes to a subfolder named by its digest."""
 
 
@@ -139,8 +139,8 @@ class DraftTrainingJobSpec(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (
         Cel(
-            rule="self.output.uri.startsWith('pvc://')",
-            message="output.uri must be pvc://CLAIM/FOLDER",
+            rule="self.output.uri.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$')",
+            message="output.uri must be pvc://CLAIM/FOLDER, with CLAIM the name of a PersistentVolumeClaim in this namespace",
         ),
         Cel(
             rule="!self.output.uri.contains('..')",

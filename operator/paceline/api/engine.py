@@ -12,7 +12,8 @@ EngineVersion = Annotated[str, text(max_length=32, pattern=r"^[0-9]+\.[0-9]+(\.[
 EngineArgument = Annotated[str, text(max_length=4096)]
 
 # Flags that the operator owns: an argument that repeats one would quietly win over the resource.
-_OWNED = "^--(speculative-config|speculative-.*|kv-transfer-config|tensor-parallel-size|tp-size|tp|host|port|revision)(=.*)?$"
+# vLLM reads --some_flag as --some-flag, and --flag.key=value as one key of a flag that takes JSON.
+_OWNED = "^(-tp|--(speculative-.*|kv-transfer-config|tensor-parallel-size|model|revision|trust-remote-code|host|port))([=.].*)?$"
 
 
 class EngineName(StrEnum):
@@ -30,8 +31,9 @@ class EngineSpec(ApiModel):
             message='version is missing and the image\'s tag does not tell it; set version, e.g. "0.33.0"',
         ),
         Cel(
-            rule=f"!self.args.exists(a, a.matches('{_OWNED}'))",
-            message="args must not set speculation, KV transfer, parallelism, revision, host or port; use the fields of the spec",
+            rule=f"!has(self.args) || !self.args.exists(a, a.replace('_', '-').matches('{_OWNED}'))",
+            message="args must not set the model, its revision or code, speculation, KV transfer, parallelism, host or port; "
+            "use the fields of the spec",
         ),
     )
 

@@ -3,13 +3,34 @@
 Left out on purpose: host paths, host namespaces, security contexts, commands and init containers.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import pydantic
 
 from paceline.api.base import ApiModel, Duration, ObjectName, list_field, text
 
-Quantity = Annotated[str, text(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?$")]
+_QUANTITY_PATTERN: Final = r"^[0-9]{1,18}(\.[0-9]{1,9})?([EPTGM]i?|Ki|k|m)?$"
+
+
+def _quantity_text(value: object) -> object:
+    """Return a whole number as text: people write ``nvidia.com/gpu: 8`` without quotes."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[
+    str,
+    pydantic.BeforeValidator(_quantity_text),
+    text(max_length=32, pattern=_QUANTITY_PATTERN),
+    pydantic.WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "pattern": _QUANTITY_PATTERN,
+            "minimum": 0,
+            "maxLength": 32,
+        }
+    ),
+]
 _PRESERVE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 Opaque = Annotated[dict[str, Any], pydantic.WithJsonSchema(_PRESERVE)]
 

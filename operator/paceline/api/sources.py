@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 
 import pydantic
 
-from paceline.api.base import ApiModel, Cel, Digest, ShortText, text
+from paceline.api.base import ApiModel, Cel, Digest, Name, text
 
 MOUNT_ROOT: Final = "/mnt/paceline"
 URI_PATTERN: Final = r"^(pvc|hf|s3)://[A-Za-z0-9][A-Za-z0-9._/-]{0,510}$"
@@ -42,7 +42,7 @@ class ModelSource(ApiModel):
 
     uri: SourceUri
     """``pvc://CLAIM/PATH``, ``hf://ORGANISATION/NAME`` or ``s3://BUCKET/KEY``."""
-    revision: ShortText | None = None
+    revision: Name | None = None
     """Commit of an hf:// repository."""
     trust_remote_code: bool = False
     """Whether code from the model's repository may run in the pods. Needs a pinned commit."""
@@ -101,8 +101,8 @@ class PromptSource(ApiModel):
             message="set exactly one of configMap and uri",
         ),
         Cel(
-            rule="!has(self.uri) || self.uri.startsWith('pvc://')",
-            message="uri of prompts must be pvc://CLAIM/PATH.jsonl",
+            rule="!has(self.uri) || self.uri.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?/.+$')",
+            message="uri of prompts must be pvc://CLAIM/PATH.jsonl, a file on a PersistentVolumeClaim of this namespace",
         ),
         Cel(
             rule="!has(self.uri) || !self.uri.contains('..')",

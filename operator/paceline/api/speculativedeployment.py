@@ -93,17 +93,19 @@ class AnalysisSpec(ApiModel):
     prompts: PromptSource
     concurrencies: Annotated[
         list[Annotated[int, pydantic.Field(ge=1, le=4096)]],
-        list_field(max_items=8, min_items=1),
+        list_field(max_items=6, min_items=1, distinct=True),
     ] = [1, 8]
-    """Bands of requests in flight. The candidate is judged on their weighted whole."""
+    """Bands of requests in flight. The candidate is judged on their weighted whole. A round of three arms at six bands is
+    what a probe's termination message of 4 KiB holds."""
     max_tokens: Annotated[int, pydantic.Field(ge=8, le=131072)] = 256
     """Length of an answer, in tokens."""
     requests_per_slot: Annotated[int, pydantic.Field(ge=2, le=10_000)] = 6
     """Requests that each of the ``concurrency`` slots answers in a block; the ramp and the tail of a block, about one
     of them, are not counted."""
-    min_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 2
+    min_rounds: Annotated[int, pydantic.Field(ge=1, le=50)] = 2
     """A round is one A B B A at every concurrency; no verdict is taken from fewer."""
-    max_rounds: Annotated[int, pydantic.Field(ge=1, le=100)] = 6
+    max_rounds: Annotated[int, pydantic.Field(ge=1, le=50)] = 6
+    """Without a verdict by then the candidate is inconclusive. 50 rounds of the largest size fill a ConfigMap."""
     min_gain_percent: Annotated[int, pydantic.Field(ge=0, le=500)] = 3
     """Throughput the candidate must gain over the control."""
     max_regression_percent: Annotated[int, pydantic.Field(ge=0, le=50)] = 3
@@ -160,7 +162,7 @@ class SpeculativeDeploymentSpec(ApiModel):
     target: ModelSource
     engine: EngineSpec
     prober_image: Annotated[str, text(max_length=512)] | None = None
-    """Image of the probe and inspection pods; empty for the operator's own choice."""
+    """Image of the probe and inspection pods; left out, the operator's own choice."""
     replicas: Annotated[int, pydantic.Field(ge=0, le=1000)] = 1
     speculation: SpeculationSpec = SpeculationSpec()
     rollout: RolloutSpec
