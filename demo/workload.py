@@ -68,6 +68,7 @@ class Recipe:
     """How much is trained and measured."""
 
     train_prompts: int
+    probe_prompts: int
     answer_tokens: int
     epochs: int
     vocabulary_size: int
