@@ -1,4 +1,4 @@
-"""What all models of the API share: camelCase on the wire, bounded types, and CEL rules beside the fields they guard."""
+"""What all models of the API share: camelCase on the wire, bounded types, CEL rules beside the fields they guard."""
 
 import re
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ class TrainingReason(StrEnum):
     # Accepted
     INSPECTING = "Inspecting"  # Unknown: the target's files are being read; ends with the Inspect stage
     TARGET_READ = "TargetRead"  # True
-    SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source does not exist or lacks a file; ends when the spec changes
+    SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source is missing or lacks a file; ends when the spec changes
     FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
     # Progressing
     PREPARING = "Preparing"

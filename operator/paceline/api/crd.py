@@ -176,7 +176,7 @@ class _Dumper(yaml.SafeDumper):
         """Never use an anchor."""
         return True
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - as above
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as above
         """Indent the items of a list below its key."""
         super().increase_indent(flow, indentless=False)
 

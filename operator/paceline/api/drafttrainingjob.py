@@ -79,9 +79,7 @@ class DraftSpec(ApiModel):
     layers: Annotated[int, pydantic.Field(ge=1, le=8)] = 1
     vocabulary_size: Annotated[int, pydantic.Field(ge=256, le=1_000_000)] = 32000
     """Size of the draft vocabulary; the most frequent tokens of the data are kept."""
-    auxiliary_layers: Annotated[
-        list[Annotated[int, pydantic.Field(ge=0, le=1000)]], list_field(max_items=8)
-    ] = []
+    auxiliary_layers: Annotated[list[Annotated[int, pydantic.Field(ge=0, le=1000)]], list_field(max_items=8)] = []
     """Layers whose inputs the head reads; empty for EAGLE-3's own choice: 2, the middle, and the last but two."""
 
 
@@ -140,7 +138,7 @@ class DraftTrainingJobSpec(ApiModel):
     cel: ClassVar[tuple[Cel, ...]] = (
         Cel(
             rule="self.output.uri.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$')",
-            message="output.uri must be pvc://CLAIM/FOLDER, with CLAIM the name of a PersistentVolumeClaim in this namespace",
+            message="output.uri must be pvc://CLAIM/FOLDER, with CLAIM a PersistentVolumeClaim in this namespace",
         ),
         Cel(
             rule="!self.output.uri.contains('..')",
@@ -252,5 +250,3 @@ class DraftTrainingJob(ApiModel):
 
     spec: DraftTrainingJobSpec
     status: DraftTrainingJobStatus | None = None
-
-

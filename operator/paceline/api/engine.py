@@ -13,7 +13,11 @@ EngineArgument = Annotated[str, text(max_length=4096)]
 
 # Flags that the operator owns: an argument that repeats one would quietly win over the resource.
 # vLLM reads --some_flag as --some-flag, and --flag.key=value as one key of a flag that takes JSON.
-_OWNED = "^(-tp|--(speculative-.*|kv-transfer-config|tensor-parallel-size|model|revision|trust-remote-code|host|port))([=.].*)?$"
+_OWNED = (
+    "^(-tp|--(speculative-.*|kv-transfer-config|tensor-parallel-size|model|revision|trust-remote-code|host|port))"
+    "([=.].*)?$"
+)
+_VERSION_IN_TAG = ":v?[0-9]+[.][0-9]+([.][0-9]+)?([-.+][A-Za-z0-9.-]*)?(@.*)?$"
 
 
 class EngineName(StrEnum):
@@ -27,13 +31,13 @@ class EngineSpec(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (
         Cel(
-            rule="has(self.version) || self.image.matches(':v?[0-9]+[.][0-9]+([.][0-9]+)?([-.+][A-Za-z0-9.-]*)?(@.*)?$')",
+            rule=f"has(self.version) || self.image.matches('{_VERSION_IN_TAG}')",
             message='version is missing and the image\'s tag does not tell it; set version, e.g. "0.33.0"',
         ),
         Cel(
             rule=f"!has(self.args) || !self.args.exists(a, a.replace('_', '-').matches('{_OWNED}'))",
-            message="args must not set the model, its revision or code, speculation, KV transfer, parallelism, host or port; "
-            "use the fields of the spec",
+            message="args must not set the model, its revision or code, speculation, KV transfer, parallelism, host or "
+            "port; use the fields of the spec",
         ),
     )
 

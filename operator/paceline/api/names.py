@@ -78,6 +78,6 @@ def label_value(name: str) -> str:
 
 
 def _label_head(name: str) -> str:
-    """Return ``name`` with what a DNS label may not hold replaced; a leading digit is legal for all but old Services."""
+    """Return ``name`` with what a DNS label may not hold replaced; it starts with a letter, as a Service must."""
     head = re.sub(r"[^a-z0-9-]", "-", name.lower()).strip("-")
     return head if head[:1].isalpha() else f"p-{head}"

@@ -27,7 +27,7 @@ class ModelSource(ApiModel):
         ),
         Cel(
             rule="!self.uri.startsWith('pvc://') || self.uri.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$')",
-            message="a pvc:// uri is pvc://CLAIM/PATH, with CLAIM the name of a PersistentVolumeClaim in this namespace",
+            message="a pvc:// uri is pvc://CLAIM/PATH, with CLAIM a PersistentVolumeClaim in this namespace",
         ),
         Cel(
             rule="!self.uri.startsWith('hf://') || self.uri.matches('^hf://[^/]+/[^/]+$')",
@@ -77,7 +77,9 @@ def locate(uri: str) -> Location:
         ValueError: when the URI is of no accepted scheme, or climbs out of its volume.
     """
     if not re.fullmatch(URI_PATTERN, uri) or ".." in uri:
-        raise ValueError(f"source {uri!r} is not accepted; use pvc://CLAIM/PATH, hf://ORGANISATION/NAME or s3://BUCKET/KEY")
+        raise ValueError(
+            f"source {uri!r} is not accepted; use pvc://CLAIM/PATH, hf://ORGANISATION/NAME or s3://BUCKET/KEY"
+        )
     scheme, rest = uri.split("://", 1)
     if scheme == "pvc":
         claim, _, path = rest.partition("/")
@@ -102,7 +104,7 @@ class PromptSource(ApiModel):
         ),
         Cel(
             rule="!has(self.uri) || self.uri.matches('^pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?/.+$')",
-            message="uri of prompts must be pvc://CLAIM/PATH.jsonl, a file on a PersistentVolumeClaim of this namespace",
+            message="uri of prompts must be pvc://CLAIM/FILE.jsonl, with CLAIM a PersistentVolumeClaim here",
         ),
         Cel(
             rule="!has(self.uri) || !self.uri.contains('..')",

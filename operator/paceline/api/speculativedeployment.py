@@ -95,8 +95,8 @@ class AnalysisSpec(ApiModel):
         list[Annotated[int, pydantic.Field(ge=1, le=4096)]],
         list_field(max_items=6, min_items=1, distinct=True),
     ] = [1, 8]
-    """Bands of requests in flight. The candidate is judged on their weighted whole. A round of three arms at six bands is
-    what a probe's termination message of 4 KiB holds."""
+    """Bands of requests in flight. The candidate is judged on their weighted whole. Six at most, since a round of three
+    arms at six bands is what a probe's termination message of 4 KiB holds."""
     max_tokens: Annotated[int, pydantic.Field(ge=8, le=131072)] = 256
     """Length of an answer, in tokens."""
     requests_per_slot: Annotated[int, pydantic.Field(ge=2, le=10_000)] = 6

@@ -137,7 +137,6 @@ class InspectResult(ApiModel):
     """Layers the head will read, the configured ones or EAGLE-3's own choice."""
     hidden_state_bytes_per_token: int
 
-
     head_problems: list[Message] = []
     """Why the head does not fit this target, each with what to change; empty when it fits or none was given."""
 

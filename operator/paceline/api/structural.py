@@ -16,8 +16,9 @@ Schema = dict[str, Any]
 
 # What a structural schema may hold besides the x-kubernetes-* extensions, in the order in which it is written.
 _ORDER: Final = (
-    "description", "type", "format", "enum", "default", "anyOf", "minimum", "maximum", "minLength", "maxLength", "pattern",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items", "additionalProperties",
+    "description", "type", "format", "enum", "default", "anyOf", "minimum", "maximum", "minLength", "maxLength",
+    "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items",
+    "additionalProperties",
 )  # fmt: skip
 # Said by JSON schema for readers and generators of code; no meaning to the API server.
 _DROPPED: Final = frozenset({"title", "$defs", "discriminator"})
@@ -45,7 +46,7 @@ def structural(model: type[pydantic.BaseModel]) -> Schema:
 
 
 def without_defaults(schema: Schema) -> Schema:
-    """Return ``schema`` with no defaults in it: in a status, which its operator writes whole, they would claim things."""
+    """Return ``schema`` with no defaults in it: in a status, which is written whole, they would claim things."""
     stripped = {key: value for key, value in schema.items() if key != "default"}
     if "properties" in stripped:
         stripped["properties"] = {name: without_defaults(child) for name, child in stripped["properties"].items()}
@@ -151,15 +152,16 @@ def _unbounded(schema: Schema) -> str | None:
     """Return what is wrong with this node alone."""
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
         return None
+    problem = None
     match schema.get("type"):
         case "number":
-            return "is a float; use an integer percent, or Decimal"
+            problem = "is a float; use an integer percent, or Decimal"
         case "string" if "enum" not in schema and "maxLength" not in schema:
-            return "is a string without maxLength; use one of the bounded types of paceline.api.base"
+            problem = "is a string without maxLength; use one of the bounded types of paceline.api.base"
         case "array" if "maxItems" not in schema or "x-kubernetes-list-type" not in schema:
-            return "is a list without a bound or a list type; use list_field(max_items=...)"
+            problem = "is a list without a bound or a list type; use list_field(max_items=...)"
         case "object" if "properties" not in schema and "maxProperties" not in schema:
-            return "is a map without maxProperties; use Field(max_length=...)"
+            problem = "is a map without maxProperties; use Field(max_length=...)"
         case None:
-            return "has no type; the API server accepts typed fields only"
-    return None
+            problem = "has no type; the API server accepts typed fields only"
+    return problem

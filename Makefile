@@ -1,0 +1,47 @@
+# `make` lists the targets. Everything is built into ${XDG_CACHE_HOME:-~/.cache}/paceline, nothing into the checkout.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# The interpreter everything is made from; any CPython from 3.11 on.
+PYTHON ?= python3
+# Found, or built, once a command that needs it.
+DEV = $$($(PYTHON) requirements/dev_env.py)/bin
+# Arguments for pytest, such as `make unit ARGS='-k guard'`.
+ARGS ?=
+
+-include tests/cluster/cluster.mk
+
+.PHONY: help
+help:  ## Show the targets.
+	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+.PHONY: dev-env
+dev-env:  ## Make the development environment and print its folder.
+	@$(PYTHON) requirements/dev_env.py
+
+.PHONY: test
+test:  ## Everything: unit, schema, real API server, real node, and the loop end to end.
+	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
+
+.PHONY: unit
+unit:  ## What needs neither a cluster nor the heavy environment: seconds.
+	@dev=$(DEV); "$$dev/python" -m pytest -m 'not cluster and not ml and not e2e' $(ARGS)
+
+.PHONY: lint
+lint:  ## Style, types, the direction of imports, and stale generated files.
+	@dev=$(DEV); export PYTHONPATH=operator; set -x; \
+	"$$dev/ruff" check; "$$dev/ruff" format --check; "$$dev/mypy"; "$$dev/lint-imports" --no-logo; \
+	"$$dev/python" -m paceline.api.crd --check
+
+.PHONY: format
+format:  ## Apply what can be fixed by itself.
+	@dev=$(DEV); "$$dev/ruff" check --fix; "$$dev/ruff" format
+
+.PHONY: crds
+crds:  ## Write crds/ and the chart's copy from the models.
+	@dev=$(DEV); PYTHONPATH=operator "$$dev/python" -m paceline.api.crd
+
+.PHONY: locks
+locks:  ## Resolve the dependencies again, after a change of pyproject.toml.
+	@$(PYTHON) requirements/dev_env.py --lock
