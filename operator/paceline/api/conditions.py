@@ -75,6 +75,8 @@ class RolloutReason(StrEnum):
     TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
     HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
     FOREIGN_OBJECT = "ForeignObject"
+    INVALID_SPEC = "InvalidSpec"  # the stored spec breaks a rule of this operator's version
+    DAMAGED_RECORD = "DamagedRecord"  # an evidence object cannot be read, so what is stable is not known
     # Available
     SERVING = "Serving"
     NO_READY_ENDPOINTS = "NoReadyEndpoints"
@@ -97,6 +99,8 @@ class RolloutReason(StrEnum):
     NO_GAIN = "NoGain"
     DEAD_DRAFT = "DeadDraft"
     HEAD_LOAD_FAILED = "HeadLoadFailed"
+    ENGINE_FAILED = "EngineFailed"  # an arm without a draft does not start
+    INCONCLUSIVE = "Inconclusive"  # not enough evidence, and the spec says to roll back
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     REJECTED_BEFORE = "RejectedBefore"  # this very revision was measured and rejected; retry asks for it again
     LIVE_BELOW_BASELINE = "LiveBelowBaseline"  # the guard confirmed a fall after promotion

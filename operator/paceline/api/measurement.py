@@ -127,13 +127,23 @@ class Decision(StrEnum):
     ABORTED = "Aborted"
 
 
+class Purpose(StrEnum):
+    """Why a record was opened."""
+
+    BASELINE = "Baseline"  # the first revision of a target: nothing to measure it against, it only has to be ready
+    CANDIDATE = "Candidate"  # a revision that has to beat its control and be no worse than stable
+    GUARD = "Guard"  # stable itself is in question: is it still faster than its control?
+    UNDO = "Undo"  # a person asked for the revision that served before
+
+
 class RolloutRecord(ApiModel):
     """One rollout's evidence, kept in a ConfigMap: the durable memory of what was decided and why."""
 
     number: Annotated[int, pydantic.Field(ge=1)]
     """Counts the rollouts of one SpeculativeDeployment."""
+    purpose: Purpose = Purpose.CANDIDATE
     candidate: ShortText
-    """Full digest of the revision."""
+    """Full digest of the revision that is in question; for Guard and Undo it is the one that serves."""
     control: ShortText = ""
     stable: ShortText = ""
     workload: ShortText
@@ -141,6 +151,12 @@ class RolloutRecord(ApiModel):
     started_at: ShortText
     measurements: list[Measurement] = []
     rounds: Annotated[int, pydantic.Field(ge=0)] = 0
+    measuring_since: ShortText | None = None
+    """When all arms were ready: the analysis deadline counts from here, and starts anew after a pause."""
+    probe_failures: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Probe pods in a row that brought no measurement."""
+    band: Annotated[int, pydantic.Field(ge=0)] = 0
+    """For the guard: the one concurrency it asks about; else 0, all of them."""
     decision: Decision | None = None
     serving: ShortText = ""
     """Full digest of the revision that serves users from this decision on; the newest decided record's is stable."""

@@ -34,6 +34,10 @@ class View(Protocol):
         """Return the objects of ``kind`` with this label, sorted by name: pods, whose controller is a Job."""
         ...
 
+    def listed(self, kind: Kind, namespace: str) -> Sequence[Manifest]:
+        """Return all cached objects of ``kind`` in a namespace, sorted by name: our own resources, for cross references."""
+        ...
+
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a stage's or probe's pod last said of its progress."""
         ...
