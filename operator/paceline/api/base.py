@@ -87,10 +87,8 @@ Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 Decimal = Annotated[str, text(max_length=16, pattern=r"^[0-9]{1,6}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?$")]
 
 _DURATION = re.compile(r"(?:(?P<h>[0-9]{1,5})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,6})s)?")
-Duration = Annotated[
-    str,
-    text(max_length=20, min_length=2, pattern=r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$"),
-]
+DURATION_PATTERN: Final = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$"
+Duration = Annotated[str, text(max_length=20, min_length=2, pattern=DURATION_PATTERN)]
 
 
 def parse_duration(value: str) -> timedelta:

@@ -113,12 +113,10 @@ def _settle_default(schema: Schema) -> None:
     """
     if "default" not in schema:
         return
-    if "properties" in schema:
-        if any("default" in child for child in schema["properties"].values()):
-            schema["default"] = {}
-        else:
-            del schema["default"]
-    elif schema["default"] in (None, [], {}):
+    if "properties" in schema and schema["default"] is not None:
+        filled = any("default" in child for child in schema["properties"].values())
+        schema["default"] = {} if filled else None
+    if schema["default"] in (None, []) or (schema["default"] == {} and "properties" not in schema):
         del schema["default"]
 
 
