@@ -1,0 +1,87 @@
+"""Do the hidden states belong to the target? Rebuild its logits from them and see whether they name its own next token.
+
+The last extracted layer is the input of the final norm. On a greedy answer the rebuilt logits' first choice at each
+position is the token that the target wrote next, up to rounding; states of a wrong layer, a wrong model or a torn file
+agree by chance only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from paceline.stages import target_files
+from paceline.stages.failures import PermanentError
+
+if TYPE_CHECKING:
+    import torch
+
+_NORMS: Final = ("model.norm.weight", "language_model.model.norm.weight", "model.language_model.norm.weight")
+_HEADS: Final = ("lm_head.weight", "language_model.lm_head.weight", "model.language_model.lm_head.weight")
+_EMBEDDINGS: Final = (
+    "model.embed_tokens.weight",
+    "language_model.model.embed_tokens.weight",
+    "model.language_model.embed_tokens.weight",
+)
+_DEFAULT_EPSILON: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """The target's output layers."""
+
+    norm: "torch.Tensor"
+    """[hidden] float32."""
+    head: "torch.Tensor"
+    """[vocabulary, hidden] float32."""
+    epsilon: float
+
+
+def load_output(folder: Path) -> Output:
+    """Return final norm and output matrix of a checkpoint; tied embeddings serve as the latter.
+
+    Raises:
+        PermanentError: when the checkpoint names them otherwise.
+    """
+    config = target_files.read_json(folder / target_files.CONFIG)
+    config = config.get("text_config", config)
+    tensors = {name: tensor for file in target_files.weight_files(folder) for name, tensor in file.tensors.items()}
+    return Output(
+        norm=_load(tensors, _NORMS),
+        head=_load(tensors, _HEADS + _EMBEDDINGS),
+        epsilon=float(config.get("rms_norm_eps", _DEFAULT_EPSILON)),
+    )
+
+
+def count(output: Output, sample: Path, loss_mask: Sequence[int]) -> tuple[int, int]:
+    """Return (agreeing, compared) positions of one sample.
+
+    Args:
+        output: the target's output layers.
+        sample: safetensors file with ``hidden_states`` [tokens, layers, hidden] and ``token_ids`` [tokens].
+        loss_mask: 1 where a token is the target's own; position i is compared when token i + 1 is.
+    """
+    import torch  # noqa: PLC0415 - only the trainer image has it
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    data = load_file(sample)
+    tokens = data["token_ids"]
+    own = torch.tensor(loss_mask[1 : len(tokens)], dtype=torch.bool)
+    last = data["hidden_states"][:-1, -1].float()[own]
+    normed = last * torch.rsqrt(last.pow(2).mean(-1, keepdim=True) + output.epsilon) * output.norm
+    choices = (normed @ output.head.T).argmax(-1)
+    return int((choices == tokens[1:][own]).sum()), int(own.sum())
+
+
+def _load(tensors: dict[str, target_files.Tensor], names: Sequence[str]) -> "torch.Tensor":
+    from safetensors import safe_open  # noqa: PLC0415 - only the trainer image has it
+
+    for name in names:
+        if name in tensors:
+            with safe_open(tensors[name].file, framework="pt") as file:
+                handle: Any = file
+                return handle.get_tensor(name).float()  # type: ignore[no-any-return]
+    raise PermanentError(
+        f"the target's checkpoint has none of {', '.join(names)}; "
+        "hidden states of this architecture cannot be checked yet, choose another target"
+    )
