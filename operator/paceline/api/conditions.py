@@ -16,9 +16,9 @@ class ConditionType(StrEnum):
 
     # both kinds
     ACCEPTED = "Accepted"  # the spec can be acted on: sources exist, parts fit
+    PROGRESSING = "Progressing"  # a candidate is on its way; a stage runs
     # SpeculativeDeployment
     AVAILABLE = "Available"  # the promoted revision has ready endpoints
-    PROGRESSING = "Progressing"  # a candidate is on its way
     SPECULATING = "Speculating"  # what serves users uses a draft
     SUSPECT = "Suspect"  # the guard saw a fall and confirms it
     # DraftTrainingJob
@@ -46,7 +46,8 @@ class TrainingReason(StrEnum):
     TARGET_READ = "TargetRead"  # True
     SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source is missing or lacks a file; ends when the spec changes
     FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
-    # Progressing
+    INVALID_SPEC = "InvalidSpec"  # False: this operator cannot read the spec; ends when it changes
+    # Progressing: True while the named stage's pod has a node
     PREPARING = "Preparing"
     EXTRACTING = "Extracting"
     TRAINING = "Training"
@@ -62,7 +63,9 @@ class TrainingReason(StrEnum):
     SUSPENDED_BY_USER = "SuspendedByUser"
     RUNNING = "Running"  # Failed=False, Suspended=False
     # waits
-    SCHEDULING = "Scheduling"  # a stage's pod has no node yet
+    SCHEDULING = "Scheduling"  # Progressing=False: a stage's pod has no node yet, or a queue holds its Job back
+    DISRUPTED = "Disrupted"  # Progressing=False: the cluster took the pod away; the next one is on its way, uncharged
+    ENDING = "Ending"  # Progressing=False: the pods of a stage are being ended before it goes on
 
 
 class RolloutReason(StrEnum):

@@ -9,6 +9,15 @@ from paceline.workloads import pods
 
 CONTAINER: Final = "engine"
 _STARTUP_PERIOD_S: Final = 5
+# Imports, compilation and graph capture, before and beside the reading of weights.
+_STARTUP_BASE_S: Final = 900.0
+# A slow network volume; 600 GB then may take 100 minutes, where 25 to 40 are common.
+_SLOWEST_READ_BYTES_PER_S: Final = 100e6
+
+
+def startup_budget_s(weights_bytes: int) -> float:
+    """Return how long an engine may take to answer before it counts as hung, from the size of the target's weights."""
+    return _STARTUP_BASE_S + weights_bytes / _SLOWEST_READ_BYTES_PER_S
 
 
 def server_container(

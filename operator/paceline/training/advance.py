@@ -1,0 +1,72 @@
+"""The next stage: begun when the one before has left its result in the record, and never twice at once."""
+
+from typing import Final
+
+from paceline.api.drafttrainingjob import Stage
+from paceline.planning import kinds, plan
+from paceline.training import deadline, jobs, observe, reports, results, step
+
+# How soon fresh progress is worth a look; pods are polled on their own schedule.
+PROGRESS_S: Final = 5.0
+
+
+def next_stage(seen: observe.Observed, record: results.Record, now: float) -> step.Step:
+    """Return the step of a run that goes on."""
+    stage = record.current
+    if stage is None:
+        raise AssertionError("a run whose stages all have results has an outcome")
+    job = seen.stage_jobs.get(stage)
+    if job is None and seen.strays:
+        return step.Step(look_again_s=PROGRESS_S)
+    if job is None:
+        return _begin(seen, record, stage)
+    if job.deleting:
+        return step.Step()
+    if job.complete is not None and job.uid in record.of(stage).retired:
+        # Its result was lost with its pod; the next Job finds the work on the workspace and reports it again.
+        return step.end_job(seen, job)
+    return step.Step(actions=_swept(seen), look_again_s=_look_again_s(seen, record, job, now))
+
+
+def _begin(seen: observe.Observed, record: results.Record, stage: Stage) -> step.Step:
+    """Return the writes that begin ``stage``; before Prepare, a pass of its own claims the start.
+
+    Its status write makes the API server refuse further edits of the spec. Only a pass that sees it written spends
+    anything, so an edit cannot slip between the decision and the Job.
+    """
+    if stage is not Stage.INSPECT and seen.start_time is None:
+        return step.Step(claims_start=True, look_again_s=1.0)
+    rendered = jobs.render(seen, record, stage)
+    config = () if rendered.config_name in seen.configs else (plan.Create(manifest=rendered.config_map),)
+    return step.Step(actions=(*_stale(seen), *config, plan.Create(manifest=rendered.job)))
+
+
+def _stale(seen: observe.Observed) -> tuple[plan.Action, ...]:
+    """Return the deletion of inspections of a spec that was edited since."""
+    metas = [plan.metadata(job) for job in seen.stale_jobs]
+    return tuple(
+        plan.Delete(kind=kinds.JOB, namespace=seen.namespace, name=meta["name"], uid=meta["uid"])
+        for meta in metas
+        if "deletionTimestamp" not in meta
+    )
+
+
+def _swept(seen: observe.Observed) -> tuple[plan.Action, ...]:
+    """Return the deletion of what no Job uses: stale inspections and configurations."""
+    metas = [plan.metadata(one) for name, one in seen.configs.items() if name not in seen.mounted_configs]
+    unused = tuple(
+        plan.Delete(kind=kinds.CONFIG_MAP, namespace=seen.namespace, name=meta["name"], uid=meta["uid"])
+        for meta in metas
+        if "deletionTimestamp" not in meta
+    )
+    return (*_stale(seen), *unused)
+
+
+def _look_again_s(seen: observe.Observed, record: results.Record, job: observe.StageJob, now: float) -> float | None:
+    """Return when time alone may change the answer: progress, the deadline, or a pod that does not turn up."""
+    if job.finished:
+        return reports.LOST_AFTER_S if job.ended is None else None
+    pod = job.newest
+    if pod is None or pod.over or pod.started_s is None:
+        return None
+    return max(0.0, min(PROGRESS_S, deadline.left_s(seen, record, now)))
