@@ -1,0 +1,206 @@
+"""What the watches told, by kind: read by passes in threads, written by the event loop.
+
+Two indexes answer what rooms ask for: the children of an owner, and the objects with a label of ours. Every reader and
+writer holds one lock for microseconds; manifests themselves are replaced, never changed.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from paceline.controller import freshness, metrics
+from paceline.planning import plan
+from paceline.planning.kinds import Kind
+
+Manifest = Mapping[str, Any]
+_INDEXED_LABELS: Final = ("paceline.dev/", "batch.kubernetes.io/")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+Place = tuple[str, str]
+"""Namespace and name."""
+Change = tuple[Manifest | None, Manifest | None]
+"""Before and after; None stands for absence."""
+
+
+def slim(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Drop, in place, what no room reads and what would be half of the memory."""
+    meta = manifest["metadata"]
+    meta.pop("managedFields", None)
+    annotations = meta.get("annotations")
+    if annotations:
+        annotations.pop(_LAST_APPLIED, None)
+    return manifest
+
+
+class Store:
+    """The objects of one kind."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._lock = threading.Lock()
+        self._objects: dict[Place, Manifest] = {}
+        self._by_owner: dict[str, dict[Place, Manifest]] = {}
+        self._by_label: dict[tuple[str, str, str], dict[Place, Manifest]] = {}
+
+    def put(self, manifest: Manifest) -> Manifest | None:
+        """Keep an object; return what it replaces."""
+        with self._lock:
+            before = self._remove(_place(manifest))
+            self._insert(manifest)
+            return before
+
+    def remove(self, manifest: Manifest) -> Manifest | None:
+        """Forget an object; return what was kept of it."""
+        with self._lock:
+            return self._remove(_place(manifest))
+
+    def replace(self, namespace: str | None, manifests: Iterable[Manifest]) -> list[Change]:
+        """Make ``manifests`` all there is in ``namespace`` (None: everywhere); return what changed by that."""
+        fresh = {_place(manifest): manifest for manifest in manifests}
+        with self._lock:
+            stale = [place for place in self._objects if place not in fresh and namespace in (None, place[0])]
+            changes: list[Change] = [(self._remove(place), None) for place in stale]
+            for place, manifest in fresh.items():
+                before = self._remove(place)
+                self._insert(manifest)
+                if before is None or _identity(before) != _identity(manifest):
+                    changes.append((before, manifest))
+            return changes
+
+    def get(self, namespace: str, name: str) -> Manifest | None:
+        """Return one object."""
+        with self._lock:
+            return self._objects.get((namespace, name))
+
+    def owned(self, owner_uid: str) -> tuple[Manifest, ...]:
+        """Return the objects whose controller is ``owner_uid``, sorted by name."""
+        with self._lock:
+            found = tuple(self._by_owner.get(owner_uid, {}).values())
+        return _sorted(found)
+
+    def labelled(self, namespace: str, label: str, value: str) -> tuple[Manifest, ...]:
+        """Return the objects with a label, sorted by name."""
+        with self._lock:
+            if label.startswith(_INDEXED_LABELS):
+                found = tuple(self._by_label.get((namespace, label, value), {}).values())
+            else:
+                found = tuple(self._objects.values())
+        return _sorted(one for one in found if _has_label(one, namespace, label, value))
+
+    def listed(self, namespace: str) -> tuple[Manifest, ...]:
+        """Return the objects in a namespace, sorted by name."""
+        return _sorted(one for one in self.all() if _place(one)[0] == namespace)
+
+    def all(self) -> tuple[Manifest, ...]:
+        """Return every object."""
+        with self._lock:
+            return tuple(self._objects.values())
+
+    def __len__(self) -> int:
+        """Return how many objects there are."""
+        return len(self._objects)
+
+    def _insert(self, manifest: Manifest) -> None:
+        place = _place(manifest)
+        self._objects[place] = manifest
+        owner = plan.controller_uid(manifest)
+        if owner is not None:
+            self._by_owner.setdefault(owner, {})[place] = manifest
+        for entry in _label_entries(manifest):
+            self._by_label.setdefault(entry, {})[place] = manifest
+
+    def _remove(self, place: Place) -> Manifest | None:
+        manifest = self._objects.pop(place, None)
+        if manifest is None:
+            return None
+        owner = plan.controller_uid(manifest)
+        if owner is not None:
+            _discard(self._by_owner, owner, place)
+        for entry in _label_entries(manifest):
+            _discard(self._by_label, entry, place)
+        return manifest
+
+
+Listener = Callable[[Kind, Manifest | None, Manifest | None], None]
+"""Told of each change: kind, before, after; None stands for absence."""
+
+
+class Cache:
+    """The stores of all watched kinds, and who is told of changes."""
+
+    def __init__(
+        self, kinds: Sequence[Kind], *, fresh: freshness.Freshness, listener: Listener, measured: metrics.Metrics
+    ) -> None:
+        """Start empty."""
+        self._stores: dict[str, Store] = {kind.kind: Store() for kind in kinds}
+        self._fresh = fresh
+        self._listener = listener
+        self._metrics = measured
+
+    def store(self, kind: Kind) -> Store:
+        """Return the store of ``kind``.
+
+        Raises:
+            KeyError: the kind is not watched.
+        """
+        return self._stores[kind.kind]
+
+    def put(self, kind: Kind, manifest: dict[str, Any]) -> None:
+        """Take in an added or modified object."""
+        after = slim(manifest)
+        before = self.store(kind).put(after)
+        self._fresh.observed(kind, after, is_present=True)
+        self._tell(kind, [(before, after)])
+
+    def remove(self, kind: Kind, manifest: dict[str, Any]) -> None:
+        """Take in a deleted object."""
+        gone = slim(manifest)
+        before = self.store(kind).remove(gone)
+        self._fresh.observed(kind, gone, is_present=False)
+        self._tell(kind, [(before or gone, None)])
+
+    def replace(self, kind: Kind, namespace: str | None, manifests: Sequence[dict[str, Any]], *, mark: int) -> None:
+        """Take in a whole list; ``mark`` is what ``Freshness.list_begins`` gave before it was asked for."""
+        changes = self.store(kind).replace(namespace, [slim(manifest) for manifest in manifests])
+        self._fresh.listed(kind, namespace, mark)
+        self._tell(kind, changes)
+
+    def _tell(self, kind: Kind, changes: Iterable[Change]) -> None:
+        self._metrics.cached.labels(kind=kind.kind).set(len(self.store(kind)))
+        for before, after in changes:
+            self._listener(kind, before, after)
+
+
+def _place(manifest: Manifest) -> Place:
+    meta = plan.metadata(manifest)
+    return meta.get("namespace", ""), meta["name"]
+
+
+def _identity(manifest: Manifest) -> tuple[str, str]:
+    meta = plan.metadata(manifest)
+    return meta["uid"], meta["resourceVersion"]
+
+
+def _sorted(manifests: Iterable[Manifest]) -> tuple[Manifest, ...]:
+    return tuple(sorted(manifests, key=_place))
+
+
+def _label_entries(manifest: Manifest) -> list[tuple[str, str, str]]:
+    meta = plan.metadata(manifest)
+    namespace = meta.get("namespace", "")
+    return [
+        (namespace, label, value)
+        for label, value in (meta.get("labels") or {}).items()
+        if label.startswith(_INDEXED_LABELS)
+    ]
+
+
+def _has_label(manifest: Manifest, namespace: str, label: str, value: str) -> bool:
+    meta = plan.metadata(manifest)
+    return bool(meta.get("namespace", "") == namespace and (meta.get("labels") or {}).get(label) == value)
+
+
+def _discard(index: dict[Any, dict[Place, Manifest]], entry: Any, place: Place) -> None:
+    bucket = index.get(entry, {})
+    bucket.pop(place, None)
+    if not bucket:
+        index.pop(entry, None)

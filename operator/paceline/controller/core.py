@@ -1,0 +1,190 @@
+"""The parts put together: reflectors feed the cache, the cache feeds the queue, the leader's workers empty it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from paceline.controller import (
+    apiserver,
+    cache,
+    clock,
+    errors,
+    events,
+    executor,
+    freshness,
+    lease,
+    logs,
+    metrics,
+    passes,
+    poller,
+    queue,
+    reflector,
+    settings,
+    statuses,
+    triggers,
+    view,
+)
+from paceline.planning import kinds
+from paceline.planning.plan import Key
+from paceline.planning.view import Room
+
+_SYNC_POLL_S: Final = 0.05
+_HOUSEKEEPING_S: Final = 5.0
+# A write that the watch has not shown after so long was missed: only a new list helps.
+_OVERDUE_S: Final = 30.0
+
+
+class Core:
+    """The controller of one process."""
+
+    def __init__(
+        self,
+        *,
+        configured: settings.Settings,
+        rooms: Mapping[str, Room],
+        server: apiserver.ApiServer,
+        fetch: poller.Fetch,
+        time: clock.Clock,
+        measured: metrics.Metrics,
+    ) -> None:
+        """Put the parts together; nothing runs yet."""
+        self._settings = configured
+        self._rooms = rooms
+        self._clock = time
+        self._metrics = measured
+        self.work: queue.WorkQueue[Key] = queue.WorkQueue(
+            clock=time, backoff=queue.Backoff(base_s=configured.backoff_base, max_s=configured.backoff_max)
+        )
+        self._fresh = freshness.Freshness(caught_up=self._caught_up)
+        self._heard = poller.Heard(window_s=configured.scrape_window)
+        self._triggers = triggers.Triggers(rooms=rooms, look=self._look, enqueue=self.enqueue)
+        watched = (*kinds.OURS, *kinds.CHILDREN)
+        self.cache = cache.Cache(watched, fresh=self._fresh, listener=self._triggers.changed, measured=measured)
+        self.lease = lease.Lease(server=server, configured=configured, time=time, measured=measured)
+        self.reflectors = [
+            reflector.Reflector(
+                kind=kind,
+                namespace=namespace,
+                server=server,
+                store=self.cache,
+                fresh=self._fresh,
+                time=time,
+                measured=measured,
+            )
+            for kind in watched
+            for namespace in configured.namespaces or (None,)
+        ]
+        self._poller = poller.Poller(
+            fetch=fetch, heard=self._heard, news=self.enqueue, configured=configured, time=time, measured=measured
+        )
+        self._passes = passes.Passes(self._equipment(rooms, server))
+
+    def enqueue(self, key: Key) -> None:
+        """Ask for a pass over ``key``."""
+        self.work.add(key)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every kind has been listed."""
+        return all(one.is_synced for one in self.reflectors)
+
+    def complaint(self) -> str | None:
+        """Return why this process should be restarted, or None."""
+        waited = self.work.longest_wait()
+        if self.lease.is_held and self.is_synced and waited > self._settings.stall_limit:
+            return f"a key has been ready or in work for {waited:.0f}s; passes are stuck"
+        return None
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            ExceptionGroup: with a LeaseLostError, when another may be the leader.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            for one in self.reflectors:
+                tasks.create_task(one.run(), name=f"reflect {one.kind.plural}")
+            await self.lease.acquire()
+            tasks.create_task(self.lease.hold(), name="lease")
+            while not self.is_synced:
+                await self._clock.sleep(_SYNC_POLL_S)
+            logs.get().info("cache_synced")
+            tasks.create_task(self._poller.run(), name="poller")
+            tasks.create_task(self._resync(), name="resync")
+            tasks.create_task(self._keep_house(), name="housekeeping")
+            for number in range(self._settings.workers):
+                tasks.create_task(self._work(), name=f"worker {number}")
+
+    async def _work(self) -> None:
+        while True:
+            key, waited = await self.work.take()
+            self._metrics.queue_seconds.observe(waited)
+            try:
+                await self._passes.run(key)
+            finally:
+                self.work.done(key)
+
+    async def _resync(self) -> None:
+        """Look at everything once in a while, spread over the period so that it is never a wave."""
+        while True:
+            await self._clock.sleep(self._settings.resync)
+            keys = [key for kind in kinds.OURS for key in self._keys(kind)]
+            for position, key in enumerate(keys):
+                self.work.add_after(key, self._settings.resync * 0.5 * position / len(keys))
+
+    async def _keep_house(self) -> None:
+        while True:
+            self._metrics.queue_depth.set(self.work.depth())
+            overdue = self._fresh.overdue(before_s=self._clock.monotonic() - _OVERDUE_S)
+            for one in self.reflectors:
+                if one.kind in overdue:
+                    logs.get().warning("write_not_seen", **{logs.KIND: one.kind.kind})
+                    one.relist()
+            await self._clock.sleep(_HOUSEKEEPING_S)
+
+    def _keys(self, kind: kinds.Kind) -> list[Key]:
+        return [
+            Key(kind=kind, namespace=one["metadata"]["namespace"], name=one["metadata"]["name"])
+            for one in self.cache.store(kind).all()
+            if kind.kind in self._rooms
+        ]
+
+    def _look(self) -> view.CacheView:
+        return view.CacheView(known=self.cache, heard=self._heard)
+
+    def _caught_up(self, key: Key) -> None:
+        self._passes.caught_up(key)
+
+    def _equipment(self, rooms: Mapping[str, Room], server: apiserver.ApiServer) -> passes.Equipment:
+        writes = executor.Executor(
+            server=server,
+            store=self.cache,
+            fresh=self._fresh,
+            time=self._clock,
+            measured=self._metrics,
+            fence=self.lease.check,
+        )
+        return passes.Equipment(
+            rooms=rooms,
+            known=self.cache,
+            heard=self._heard,
+            fresh=self._fresh,
+            work=self.work,
+            writes=writes,
+            stored=statuses.StatusWriter(writes=writes),
+            told=events.Recorder(
+                server=server, instance=self._settings.identity, time=self._clock, measured=self._metrics
+            ),
+            polls=self._poller,
+            time=self._clock,
+            measured=self._metrics,
+        )
+
+
+def lost_lease(failure: BaseException) -> errors.LeaseLostError | None:
+    """Return the lost lease among what ended ``Core.run``."""
+    if isinstance(failure, errors.LeaseLostError):
+        return failure
+    if isinstance(failure, BaseExceptionGroup):
+        return next((found for one in failure.exceptions if (found := lost_lease(one))), None)
+    return None

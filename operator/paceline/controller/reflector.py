@@ -1,0 +1,132 @@
+"""List and watch: keeps one kind's part of the cache equal to the cluster.
+
+A list replaces the store, so that what vanished while no watch was open is noticed and its owner told. The watch goes
+on from its last version, bookmarks included; a version that is too old (410) leads to a new list.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paceline.api import names
+from paceline.controller import apiserver, cache, clock, errors, freshness, logs, metrics
+from paceline.planning import kinds
+from paceline.planning.kinds import Kind
+
+_PAGE: Final = 500
+_LIST_TIMEOUT_S: Final = 60.0
+# The server ends a watch itself after about five minutes; spread out, not all of ours at once.
+_WATCH_S: Final = (240, 360)
+_RETRY_S: Final = (0.5, 30.0)
+
+
+def selector(kind: Kind) -> str:
+    """Return the label selector of a kind: all of our own resources, and the children that we made."""
+    return "" if kind in kinds.OURS else f"{names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"
+
+
+class Reflector:
+    """One kind, in one namespace or in all."""
+
+    def __init__(  # noqa: PLR0913 - collaborators, each used
+        self,
+        *,
+        kind: Kind,
+        namespace: str | None,
+        server: apiserver.ApiServer,
+        store: cache.Cache,
+        fresh: freshness.Freshness,
+        time: clock.Clock,
+        measured: metrics.Metrics,
+    ) -> None:
+        """Prepare; ``run`` does the work."""
+        self.kind = kind
+        self.namespace = namespace
+        self.is_synced = False
+        self._server = server
+        self._cache = store
+        self._fresh = fresh
+        self._clock = time
+        self._metrics = measured
+        self._version: str | None = None
+        self._failures = 0
+        self._log = logs.get().bind(**{logs.KIND: kind.kind, logs.NAMESPACE: namespace or ""})
+
+    async def run(self) -> None:
+        """Keep the cache equal to the cluster, for ever."""
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._watch(self._version or "")
+                self._failures = 0
+            except errors.GoneError:
+                self._version = None
+            except errors.ControllerError as error:
+                await self._recover(error)
+
+    def relist(self) -> None:
+        """Make the next connection start from a new list."""
+        self._version = None
+
+    async def _recover(self, error: errors.ControllerError) -> None:
+        """Wait, then list again: after an error nobody knows what the watch has missed."""
+        self._version = None
+        delay = min(_RETRY_S[1], _RETRY_S[0] * 2.0**self._failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        self._failures = min(self._failures + 1, 16)
+        self._log.warning("watch_failed", **{logs.ERROR: str(error), logs.RETRY_S: round(delay, 2)})
+        await self._clock.sleep(delay)
+
+    async def _list(self) -> None:
+        mark = self._fresh.list_begins()
+        query = {"limit": str(_PAGE), **self._selection()}
+        objects: list[dict[str, Any]] = []
+        while True:
+            page = await self._server.request(
+                "GET", apiserver.collection(self.kind, self.namespace), query=query, timeout_s=_LIST_TIMEOUT_S
+            )
+            objects.extend(self._whole(one) for one in page.get("items") or ())
+            following = page["metadata"].get("continue")
+            if not following:
+                break
+            query = {**query, "continue": following}
+        self._cache.replace(self.kind, self.namespace, objects, mark=mark)
+        self._version = page["metadata"]["resourceVersion"]
+        self._metrics.relists.labels(kind=self.kind.kind).inc()
+        self._log.info("cache_listed", **{logs.COUNT: len(objects), logs.REVISION: self._version})
+        self.is_synced = True
+
+    async def _watch(self, version: str) -> None:
+        query = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(*_WATCH_S)),  # noqa: S311 - jitter
+            **self._selection(),
+        }
+        async for event in self._server.stream(apiserver.collection(self.kind, self.namespace), query=query):
+            self._take(event)
+            self._failures = 0
+            if self._version is None:
+                return
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        told, manifest = event.get("type"), event.get("object") or {}
+        if told == "ERROR":
+            raise errors.from_status(int(manifest.get("code") or 500), manifest)
+        if self._version is not None:
+            self._version = manifest["metadata"]["resourceVersion"]
+        if told in ("ADDED", "MODIFIED"):
+            self._cache.put(self.kind, self._whole(manifest))
+        elif told == "DELETED":
+            self._cache.remove(self.kind, self._whole(manifest))
+
+    def _selection(self) -> dict[str, str]:
+        wanted = selector(self.kind)
+        return {"labelSelector": wanted} if wanted else {}
+
+    def _whole(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        # The items of a list say neither; rooms make owner references of them.
+        manifest.setdefault("apiVersion", self.kind.api_version)
+        manifest.setdefault("kind", self.kind.kind)
+        return manifest

@@ -1,0 +1,55 @@
+"""A pass's picture of the cluster: the cache, read once for each question, so that one pass never gets two answers."""
+
+from collections.abc import Sequence
+
+from paceline.api import stages
+from paceline.controller import cache, poller
+from paceline.planning.kinds import Kind
+from paceline.planning.plan import Manifest
+
+
+class CacheView:
+    """What one reconcile sees."""
+
+    def __init__(self, *, known: cache.Cache, heard: poller.Heard) -> None:
+        """Start with no questions asked."""
+        self._cache = known
+        self._heard = heard
+        self._single: dict[tuple[str, str, str], Manifest | None] = {}
+        self._several: dict[tuple[str, ...], tuple[Manifest, ...]] = {}
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """Return one object, or None."""
+        question = (kind.kind, namespace, name)
+        if question not in self._single:
+            self._single[question] = self._cache.store(kind).get(namespace, name)
+        return self._single[question]
+
+    def owned(self, kind: Kind, owner_uid: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` whose controller is ``owner_uid``, sorted by name."""
+        question = ("owned", kind.kind, owner_uid)
+        if question not in self._several:
+            self._several[question] = self._cache.store(kind).owned(owner_uid)
+        return self._several[question]
+
+    def labelled(self, kind: Kind, namespace: str, label: str, value: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` with this label, sorted by name."""
+        question = ("labelled", kind.kind, namespace, label, value)
+        if question not in self._several:
+            self._several[question] = self._cache.store(kind).labelled(namespace, label, value)
+        return self._several[question]
+
+    def listed(self, kind: Kind, namespace: str) -> Sequence[Manifest]:
+        """Return all cached objects of ``kind`` in a namespace, sorted by name."""
+        question = ("listed", kind.kind, namespace)
+        if question not in self._several:
+            self._several[question] = self._cache.store(kind).listed(namespace)
+        return self._several[question]
+
+    def progress(self, pod_uid: str) -> stages.LiveProgress | None:
+        """Return what a stage's or probe's pod last said of its progress."""
+        return self._heard.progress(pod_uid)
+
+    def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
+        """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
+        return self._heard.metrics_text(pod_uid)
