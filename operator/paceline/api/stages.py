@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 import pydantic
 
-from paceline.api.base import ApiModel, Digest, Message, ShortText
+from paceline.api.base import ApiModel, Digest, Message, ShortText, text
 
 CONFIG_PATH: Final = "/etc/paceline/stage.json"
 PROMPTS_DIR: Final = "/etc/paceline/prompts"
@@ -22,10 +22,18 @@ EXIT_PERMANENT: Final = 42
 """The user must change something: the pod failure policy fails the Job at once."""
 
 
+# A folder or file as a container sees it: mount root, claim and sub-path alone may take 500 characters.
+PodPath = Annotated[str, text(max_length=1024)]
+# What a pod measured. JSON as Python reads it knows NaN, which compares with nothing and would pass any gate.
+Measured = Annotated[float, pydantic.Field(ge=0, le=1e9, allow_inf_nan=False)]
+# Status is JSON to Kubernetes, whose integers end here.
+Count = Annotated[int, pydantic.Field(ge=0, le=2**53)]
+
+
 class TargetRef(ApiModel):
     """The target as a pod sees it."""
 
-    path: ShortText
+    path: PodPath
     """Folder below the mount root, ``organisation/name``, or s3:// URI."""
     revision: ShortText | None = None
     trust_remote_code: bool = False
@@ -36,7 +44,7 @@ class StageConfig(ApiModel):
 
     job_name: ShortText
     job_uid: ShortText
-    workspace: ShortText
+    workspace: PodPath
     """Folder of this run on the shared volume; attempts of the same run share it, other runs never do."""
     target: TargetRef
 
@@ -46,7 +54,7 @@ class InspectConfig(StageConfig):
 
     stage: Literal["Inspect"] = "Inspect"
     auxiliary_layers: list[int] = []
-    head_path: ShortText | None = None
+    head_path: PodPath | None = None
     head_manifest_digest: Digest | None = None
     """What the head's manifest.json must hash to, when it is known."""
 
@@ -55,7 +63,7 @@ class PrepareConfig(StageConfig):
     """Make training data: split, regenerate, tokenise."""
 
     stage: Literal["Prepare"] = "Prepare"
-    prompts_path: ShortText
+    prompts_path: PodPath
     """File of JSON lines."""
     max_samples: int | None = None
     holdout_percent: int
@@ -74,7 +82,7 @@ class ExtractConfig(StageConfig):
     concurrency: int
     sequence_length: int
     min_agreement_percent: int
-    hidden_states_path: ShortText
+    hidden_states_path: PodPath
     """Folder that the engine's connector writes to; the same path in both containers."""
 
 
@@ -90,7 +98,7 @@ class TrainConfig(StageConfig):
     total_sequence_length: int
     ttt_steps: int
     seed: int
-    hidden_states_path: ShortText
+    hidden_states_path: PodPath
 
 
 class EvaluateConfig(StageConfig):
@@ -98,7 +106,7 @@ class EvaluateConfig(StageConfig):
 
     stage: Literal["Evaluate"] = "Evaluate"
     server_url: ShortText
-    head_path: ShortText
+    head_path: PodPath
     speculative_tokens: int
     min_acceptance_length: float
     max_prompts: int
@@ -109,8 +117,8 @@ class PublishConfig(StageConfig):
     """Copy the head to its place, with a manifest of digests."""
 
     stage: Literal["Publish"] = "Publish"
-    head_path: ShortText
-    output_path: ShortText
+    head_path: PodPath
+    output_path: PodPath
     """Folder on a mounted volume; the head goes to ``<output_path>/<digest12>``."""
     evaluation: "EvaluateResult"
     inspection: "InspectResult"
@@ -129,13 +137,13 @@ class InspectResult(ApiModel):
     digest: Digest
     tokenizer_digest: Digest
     architecture: ShortText
-    hidden_size: int
-    layers: int
-    vocabulary_size: int
-    weights_bytes: int
+    hidden_size: Count
+    layers: Count
+    vocabulary_size: Count
+    weights_bytes: Count
     auxiliary_layers: list[int]
     """Layers the head will read, the configured ones or EAGLE-3's own choice."""
-    hidden_state_bytes_per_token: int
+    hidden_state_bytes_per_token: Count
 
     head_problems: list[Message] = []
     """Why the head does not fit this target, each with what to change; empty when it fits or none was given."""
@@ -146,19 +154,19 @@ class PrepareResult(ApiModel):
 
     stage: Literal["Prepare"] = "Prepare"
     data_digest: Digest
-    train_samples: int
-    holdout_samples: int
-    train_tokens: int
+    train_samples: Count
+    holdout_samples: Count
+    train_tokens: Count
 
 
 class ExtractResult(ApiModel):
     """The hidden states."""
 
     stage: Literal["Extract"] = "Extract"
-    samples: int
-    tokens: int
-    hidden_bytes: int
-    agreement_percent: float
+    samples: Count
+    tokens: Count
+    hidden_bytes: Count
+    agreement_percent: Measured
     """How often logits rebuilt from the hidden states name the target's own next token."""
 
 
@@ -166,9 +174,9 @@ class TrainResult(ApiModel):
     """The checkpoints."""
 
     stage: Literal["Train"] = "Train"
-    checkpoint: ShortText
+    checkpoint: PodPath
     """Folder of the final epoch's head, on the workspace."""
-    epochs: int
+    epochs: Count
     accuracy_by_position: list[float] = []
     """Teacher-forced, on the trainer's own validation part."""
     loss: float | None = None
@@ -178,20 +186,20 @@ class EvaluateResult(ApiModel):
     """Acceptance in the real engine."""
 
     stage: Literal["Evaluate"] = "Evaluate"
-    acceptance_length: float
+    acceptance_length: Measured
     """1 + accepted tokens / drafts."""
-    acceptance_by_position: list[float]
-    drafts: int
-    accepted_tokens: int
-    prompts: int
-    speculative_tokens: int
+    acceptance_by_position: list[Measured]
+    drafts: Count
+    accepted_tokens: Count
+    prompts: Count
+    speculative_tokens: Count
 
 
 class PublishResult(ApiModel):
     """Where the head lies now."""
 
     stage: Literal["Publish"] = "Publish"
-    path: ShortText
+    path: PodPath
     manifest_digest: Digest
 
 
