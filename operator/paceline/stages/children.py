@@ -71,6 +71,9 @@ def run(
         raise AssertionError("unreachable: the loop ends when asked to stop")
     finally:
         _end(child)
+        reader.join()
+        if child.stdout:
+            child.stdout.close()
 
 
 def _end(child: subprocess.Popen[str]) -> None:

@@ -104,7 +104,8 @@ def main() -> None:
     HeadTrainer.events = jsonl.JsonLog(Path(os.environ[train.EVENTS_VARIABLE]))
     arguments = sys.argv[1:]
     if not hardware.has_accelerator():
-        arguments += [f"--{name}={value}" for name, value in cpu_trainer.OPTIONS.items()]
+        dtype = hardware.dtype(hardware.flags(hardware.read_cpuinfo()))
+        arguments += [f"--{name}={value}" for name, value in cpu_trainer.options(dtype).items()]
         cpu_trainer.apply()
     signal.signal(signal.SIGTERM, _stop_after_this_step)
     cli.Trainer = HeadTrainer

@@ -5,15 +5,19 @@ Each patch names what it is for and can go when upstream asks ``torch.accelerato
 
 from typing import Any, Final
 
-OPTIONS: Final = {
+_OPTIONS: Final = {
     # Flex attention has no backward on a CPU.
     "draft-attn-impl": "sdpa",
-    "hidden-states-dtype": "float32",
     # Muon's Newton-Schulz steps cost more than the model itself here.
     "optimizer": "adamw",
     # Workers would compete with the training for the cores.
-    "num-workers": 0,
+    "num-workers": "0",
 }
+
+
+def options(dtype: str) -> dict[str, str]:
+    """Return the trainer's options on a CPU that computes best in ``dtype``; weights stay float32 in any case."""
+    return {**_OPTIONS, "hidden-states-dtype": dtype}
 
 
 def apply() -> None:
@@ -32,8 +36,8 @@ def apply() -> None:
     checkpointer.get_current_device = lambda: "cpu"
     original = dataloader.DataLoader
 
-    def loader(*args: Any, **options: Any) -> Any:
+    def loader(*args: Any, **settings: Any) -> Any:
         """Return the data loader without pinned memory, which only a CUDA driver can give."""
-        return original(*args, **options | {"pin_memory": False})
+        return original(*args, **settings | {"pin_memory": False})
 
     dataloader.DataLoader = loader
