@@ -1,0 +1,92 @@
+"""The cache: what is kept, indexed and told."""
+
+from controller import builders
+
+from paceline.controller import cache
+from paceline.planning import kinds
+
+
+def stored(*manifests):
+    store = cache.Store()
+    for manifest in manifests:
+        store.put(manifest)
+    return store
+
+
+def names(manifests):
+    return [manifest["metadata"]["name"] for manifest in manifests]
+
+
+def test_owned_returns_children_sorted_by_name():
+    """Rooms see one order, whatever the watch's."""
+    store = stored(builders.config_map("b", version="1"), builders.config_map("a", version="2"))
+    assert names(store.owned(builders.OWNER_UID)) == ["a", "b"]
+
+
+def test_object_that_changes_owner_leaves_the_old_index():
+    """An index entry never outlives what it was made of."""
+    store = stored(builders.config_map(version="1"))
+    orphan = builders.config_map(version="2")
+    orphan["metadata"]["ownerReferences"] = []
+    store.put(orphan)
+    assert store.owned(builders.OWNER_UID) == ()
+
+
+def test_labelled_finds_indexed_and_other_labels():
+    """A label outside the index costs a scan and gives the same answer."""
+    pod = builders.config_map(version="1")
+    pod["metadata"]["labels"]["app"] = "x"
+    store = stored(pod)
+    assert names(store.labelled(builders.NAMESPACE, "paceline.dev/training-job", "run")) == ["child"]
+    assert names(store.labelled(builders.NAMESPACE, "app", "x")) == ["child"]
+    assert store.labelled("elsewhere", "app", "x") == ()
+
+
+def test_removed_object_is_in_no_index():
+    """What is gone is gone everywhere."""
+    store = stored(builders.config_map(version="1"))
+    store.remove(builders.config_map(version="1"))
+    assert store.owned(builders.OWNER_UID) == ()
+    assert store.labelled(builders.NAMESPACE, "paceline.dev/training-job", "run") == ()
+    assert len(store) == 0
+
+
+def test_list_tells_what_vanished_and_what_changed():
+    """Owners of objects deleted while no watch was open must hear of it."""
+    world = builders.World()
+    world.cache.put(kinds.CONFIG_MAP, builders.config_map("gone", version="1"))
+    world.cache.put(kinds.CONFIG_MAP, builders.config_map("same", version="2"))
+    world.changes.clear()
+    fresh = [builders.config_map("same", version="2"), builders.config_map("new", version="4")]
+    world.cache.replace(kinds.CONFIG_MAP, None, fresh, mark=world.fresh.list_begins())
+    assert sorted(world.changes) == [("ConfigMap/gone", "1", None), ("ConfigMap/new", None, "4")]
+
+
+def test_list_of_one_namespace_keeps_the_others():
+    """A confined operator lists each namespace by itself."""
+    world = builders.World()
+    other = builders.config_map(version="1")
+    other["metadata"]["namespace"] = "elsewhere"
+    world.cache.put(kinds.CONFIG_MAP, other)
+    world.cache.replace(kinds.CONFIG_MAP, builders.NAMESPACE, [], mark=world.fresh.list_begins())
+    assert len(world.cache.store(kinds.CONFIG_MAP)) == 1
+
+
+def test_namesake_with_another_uid_is_a_change():
+    """Deleted and made again between two lists."""
+    world = builders.World()
+    world.cache.put(kinds.CONFIG_MAP, builders.config_map(version="1", uid="old"))
+    world.changes.clear()
+    fresh = [builders.config_map(version="1", uid="new")]
+    world.cache.replace(kinds.CONFIG_MAP, None, fresh, mark=world.fresh.list_begins())
+    assert len(world.changes) == 1
+
+
+def test_slim_drops_managed_fields_and_the_last_applied_copy():
+    """They would be half of the memory, and no room reads them."""
+    manifest = builders.config_map(version="1")
+    manifest["metadata"]["managedFields"] = [{}]
+    manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "1"}
+    slimmed = cache.slim(manifest)["metadata"]
+    assert "managedFields" not in slimmed
+    assert slimmed["annotations"] == {"kept": "1"}

@@ -1,0 +1,160 @@
+"""Writes: order, preconditions, adoption, and what is remembered of them."""
+
+import pytest
+from controller import builders, fakeserver
+
+from paceline.controller import apiserver, errors, executor
+from paceline.planning import kinds
+from paceline.planning.plan import Apply, Create, Delete
+
+PATH = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, "child")
+
+
+@pytest.fixture
+def server():
+    return fakeserver.FakeServer()
+
+
+@pytest.fixture
+def world():
+    return builders.World()
+
+
+@pytest.fixture
+def writes(server, world):
+    return executor.Executor(
+        server=server, store=world.cache, fresh=world.fresh, time=builders.FakeClock(), measured=world.measured,
+        fence=lambda: None,
+    )
+
+
+def foreign(**meta):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"theirs": "1"}}
+
+
+async def test_create_makes_the_object_and_postpones_the_key(server, world, writes):
+    """Until the watch shows it, no pass may decide on the key."""
+    await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+    assert PATH in server.objects
+    assert not world.fresh.is_current(builders.KEY)
+
+
+async def test_create_that_exists_and_is_ours_is_adopted(server, world, writes):
+    """The answer of an earlier create was lost: the second finds the first's work."""
+    server.put(PATH, builders.config_map())
+    await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+    world.cache.put(kinds.CONFIG_MAP, dict(server.objects[PATH]))
+    assert world.fresh.is_current(builders.KEY)
+
+
+async def test_foreign_namesake_is_refused_and_untouched(server, writes):
+    """It is told apart by its controller, never by its name."""
+    server.put(PATH, foreign())
+    with pytest.raises(errors.ForeignObjectError, match="shop/child exists and is not controlled by DraftTrainingJob run"):
+        await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+    assert server.objects[PATH]["data"] == {"theirs": "1"}
+
+
+async def test_create_waits_for_a_namesake_of_ours_that_is_going(server, writes):
+    """A suspended stage's Job is made again only when the old one is gone."""
+    server.put(PATH, builders.config_map())
+    server.objects[PATH]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    with pytest.raises(errors.ConflictError, match="still being deleted"):
+        await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+
+
+async def test_actions_after_a_failure_are_dropped(server, writes):
+    """Order is part of a plan: evidence before the deletion of what it came from."""
+    server.faults.append(lambda *_: fakeserver.refusal(500))
+    actions = [Create(manifest=builders.config_map("first")), Create(manifest=builders.config_map("second"))]
+    with pytest.raises(errors.UnavailableError):
+        await writes.carry_out(builders.KEY, actions)
+    assert len(server.writes) == 1
+
+
+async def test_apply_carries_the_uid(server, writes):
+    """A namesake made since is never touched."""
+    server.put(PATH, builders.config_map())
+    with pytest.raises(errors.ConflictError):
+        await writes.carry_out(builders.KEY, [Apply(manifest=builders.config_map(a="b"), uid="another")])
+
+
+async def test_first_apply_takes_the_create_over(server, writes):
+    """Else a field left out of an apply would stay for ever, owned by the create."""
+    await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map(a="1"))])
+    live = server.objects[PATH]["metadata"]
+    apply = Apply(manifest=builders.config_map(a="2"), uid=live["uid"], resource_version=live["resourceVersion"])
+    await writes.carry_out(builders.KEY, [apply])
+    assert server.objects[PATH]["metadata"]["managedFields"] == [{"manager": "paceline", "operation": "Apply"}]
+    assert server.objects[PATH]["data"] == {"a": "2"}
+
+
+async def test_apply_on_a_moved_version_is_a_conflict(server, writes):
+    """A selector flip holds only for the version it was decided on."""
+    live = server.put(PATH, builders.config_map())["metadata"]
+    server.put(PATH, {**server.objects[PATH], "data": {"a": "0"}})
+    apply = Apply(manifest=builders.config_map(a="2"), uid=live["uid"], resource_version="1")
+    with pytest.raises(errors.ConflictError):
+        await writes.carry_out(builders.KEY, [apply])
+    assert server.objects[PATH]["data"] == {"a": "0"}
+
+
+async def test_delete_of_what_is_gone_succeeds(writes, world):
+    """The wish is fulfilled."""
+    gone = Delete(kind=kinds.CONFIG_MAP, namespace=builders.NAMESPACE, name="child", uid="u")
+    assert await writes.carry_out(builders.KEY, [gone]) == 1
+    assert world.fresh.is_current(builders.KEY)
+
+
+async def test_delete_spares_a_namesake(server, writes):
+    """The UID decides."""
+    server.put(PATH, foreign())
+    gone = Delete(kind=kinds.CONFIG_MAP, namespace=builders.NAMESPACE, name="child", uid="ours")
+    with pytest.raises(errors.ConflictError):
+        await writes.carry_out(builders.KEY, [gone])
+    assert PATH in server.objects
+
+
+async def test_nothing_is_sent_without_the_lease(server, world):
+    """The fence is asked before each write."""
+
+    def lost():
+        raise errors.LeaseLostError("lost")
+
+    writes = executor.Executor(
+        server=server, store=world.cache, fresh=world.fresh, time=builders.FakeClock(), measured=world.measured, fence=lost
+    )
+    with pytest.raises(errors.LeaseLostError):
+        await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+    assert server.requests == []
+    assert world.fresh.is_current(builders.KEY)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.RefusedError), (401, errors.UnavailableError), (403, errors.RefusedError),
+        (404, errors.NotFoundError), (409, errors.ConflictError), (422, errors.RefusedError),
+        (429, errors.UnavailableError), (500, errors.UnavailableError), (503, errors.UnavailableError),
+        (504, errors.UnavailableError),
+    ],
+)
+async def test_each_status_is_sorted_by_who_must_act(server, world, writes, status, kind):
+    """And leaves no debt in the freshness."""
+    server.faults.append(lambda *_: fakeserver.refusal(status))
+    with pytest.raises(kind):
+        await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
+    assert world.fresh.is_current(builders.KEY)
+
+
+def test_retry_after_is_kept():
+    """429 says how long to wait."""
+    error = fakeserver.refusal(429, retry_after="7")
+    assert isinstance(error, errors.UnavailableError)
+    assert error.retry_after_s == 7.0
+
+
+def test_namespace_on_its_way_out_is_nobodys_fault():
+    """403 with that cause: our resource goes as well, so nobody is told to change anything."""
+    body = {"reason": "Forbidden", "details": {"causes": [{"reason": "NamespaceTerminating"}]}}
+    assert isinstance(errors.from_status(403, body), errors.TransientError)

@@ -1,0 +1,136 @@
+"""Asking pods: what is kept, when a resource becomes due, and what may not come in."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from aiohttp import web
+from controller import builders
+
+from paceline.api import stages
+from paceline.controller import metrics, poller
+from paceline.planning.view import PodPoll
+
+PROGRESS = PodPoll(pod_uid="pod", url="http://10.0.0.1:8765/progress", wants="progress")
+SCRAPE = PodPoll(pod_uid="pod", url="http://10.0.0.1:8000/metrics", wants="metrics")
+
+
+class Pods:
+    """What pods would answer."""
+
+    def __init__(self):
+        self.answers = {PROGRESS.url: b'{"stage": "Train", "percent": 10}', SCRAPE.url: b"up 1\n"}
+        self.asked = []
+
+    async def __call__(self, url, *, limit_bytes):
+        self.asked.append(url)
+        answer = self.answers[url]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Asking:
+    def __init__(self):
+        self.pods, self.time, self.news = Pods(), builders.FakeClock(), []
+        self.heard = poller.Heard(window_s=600.0)
+        self.poller = poller.Poller(
+            fetch=self.pods, heard=self.heard, news=self.news.append, configured=builders.settings_for(),
+            time=self.time, measured=metrics.Metrics(),
+        )
+
+    async def round(self, after_s=0.0):
+        self.time.now += after_s
+        self.poller.start_due()
+        await asyncio.gather(*self.poller._tasks)
+
+
+async def test_progress_that_moved_makes_the_resource_due():
+    """And the same progress again does not."""
+    asking = Asking()
+    asking.poller.want(builders.KEY, [PROGRESS])
+    await asking.round()
+    assert asking.heard.progress("pod") == stages.LiveProgress(stage="Train", percent=10)
+    assert asking.news == [builders.KEY]
+    await asking.round(after_s=5.0)
+    assert asking.news == [builders.KEY]
+
+
+async def test_pod_is_asked_once_an_interval():
+    """However often a pass wants it."""
+    asking = Asking()
+    for _ in range(5):
+        asking.poller.want(builders.KEY, [PROGRESS])
+        await asking.round(after_s=1.0)
+    assert len(asking.pods.asked) == 1
+
+
+async def test_scrapes_are_kept_for_the_window():
+    """Oldest first, and no longer than asked."""
+    asking = Asking()
+    asking.poller.want(builders.KEY, [SCRAPE])
+    for number in range(50):
+        asking.pods.answers[SCRAPE.url] = f"up {number}\n".encode()
+        await asking.round(after_s=15.0)
+    kept = asking.heard.metrics_text("pod")
+    assert len(kept) == 40
+    assert kept[-1][1] == "up 49\n"
+    assert asking.news == []
+
+
+async def test_pod_no_longer_wanted_is_forgotten():
+    """Memory follows the resources."""
+    asking = Asking()
+    asking.poller.want(builders.KEY, [PROGRESS, SCRAPE])
+    await asking.round()
+    asking.poller.want(builders.KEY, [])
+    assert asking.heard.progress("pod") is None
+    assert asking.heard.metrics_text("pod") == ()
+    await asking.round(after_s=100.0)
+    assert len(asking.pods.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"<html>", b'{"stage": "Train", "percent": 1000}', b"{}", aiohttp.ClientError("refused"), TimeoutError(), OSError()],
+)
+async def test_wrong_answer_is_no_progress(answer):
+    """What a pod says is untrusted: it changes nothing and ends nothing."""
+    asking = Asking()
+    asking.pods.answers[PROGRESS.url] = answer
+    asking.poller.want(builders.KEY, [PROGRESS])
+    await asking.round()
+    assert asking.heard.progress("pod") is None
+    assert asking.news == []
+
+
+@pytest.fixture
+async def pod():
+    """A pod over real HTTP that answers by path."""
+
+    async def answer(request):
+        if request.path == "/redirect":
+            raise web.HTTPFound("/small")
+        return web.Response(body=b"x" * int(request.query.get("bytes", "5")))
+
+    app = web.Application()
+    app.router.add_get("/{path}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def test_http_fetch_bounds_size_and_follows_no_redirect(pod):
+    """A pod can neither fill our memory nor send us elsewhere."""
+    fetch = poller.HttpFetch(timeout_s=5.0)
+    try:
+        assert await fetch(f"{pod}/small", limit_bytes=10) == b"xxxxx"
+        assert len(await fetch(f"{pod}/exact?bytes=200000", limit_bytes=200_000)) == 200_000
+        with pytest.raises(poller.AnswerTooLongError):
+            await fetch(f"{pod}/long?bytes=200001", limit_bytes=200_000)
+        with pytest.raises(aiohttp.ClientResponseError):
+            await fetch(f"{pod}/redirect", limit_bytes=10)
+    finally:
+        await fetch.close()
