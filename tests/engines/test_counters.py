@@ -1,6 +1,7 @@
 """Counter differences: never negative, never across two processes."""
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,7 @@ def test_restart_is_rebased_and_counted() -> None:
 def test_warm_up_series_gives_its_rates() -> None:
     """Ten seconds apart: the slow start is visible, and left to the caller to drop."""
     series = readings("series-warmup")
-    rates = [
-        (counters.increase(pair).generation_tokens or 0) / 10 for pair in zip(series, series[1:], strict=False)
-    ]
+    rates = [(counters.increase(pair).generation_tokens or 0) / 10 for pair in pairwise(series)]
     assert rates == pytest.approx([8.6, 17, 85.5, 76.5, 480, 480], abs=0.06)
 
 
@@ -85,4 +84,4 @@ def test_growth_is_never_negative(values: list[int]) -> None:
     found = counters.increase([reading(value) for value in values])
     assert found.generation_tokens is not None
     assert found.generation_tokens >= 0
-    assert found.resets == sum(after < before for before, after in zip(values, values[1:], strict=False))
+    assert found.resets == sum(after < before for before, after in pairwise(values))

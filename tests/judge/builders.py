@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from paceline.api.measurement import BlockOutcome, Measurement
 
 
-def block(arm: str, *, tps: float, round_number: int = 0, position: int = 0, concurrency: int = 1, **more: object) -> Measurement:
+def block(
+    arm: str, *, tps: float, round_number: int = 0, position: int = 0, concurrency: int = 1, **more: object
+) -> Measurement:
     """Return a block of ``tps`` tokens a second over 20 s."""
     fields: dict[str, object] = {
         "arm": arm,
@@ -55,6 +57,11 @@ def noisy_rounds(
         for concurrency in concurrencies
         for position, arm in enumerate("ABBA")
     ]
+
+
+def seeded(seed: int) -> random.Random:
+    """Return noise that is the same in every run."""
+    return random.Random(seed)  # noqa: S311 - noise, not a secret
 
 
 def spoiled(one: Measurement, outcome: BlockOutcome) -> Measurement:

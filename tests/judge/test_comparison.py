@@ -5,8 +5,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge import builders
 
+from judge import builders
 from paceline import judge
 from paceline.api.measurement import BlockOutcome, Measurement, Mode
 
@@ -66,6 +66,7 @@ def test_steady_drift_moves_no_estimate() -> None:
     [
         (BlockOutcome.TOO_FEW, judge.Reason.TOO_FEW_BLOCKS),
         (BlockOutcome.REQUEST_ERRORS, judge.Reason.REQUEST_ERRORS),
+        (BlockOutcome.STALLED, judge.Reason.STALLED),
         (BlockOutcome.NO_TOKENS, judge.Reason.NO_TOKENS),
         (BlockOutcome.SCRAPE_ERROR, judge.Reason.SCRAPE_ERROR),
         (BlockOutcome.CONTAMINATED, judge.Reason.CONTAMINATED),
@@ -196,7 +197,7 @@ def test_faster_candidate_is_never_judged_worse(ratios: list[float], factor: flo
 @given(st.integers(min_value=0, max_value=2**32), st.data())
 def test_order_of_measurements_changes_nothing(seed: int, data: st.DataObject) -> None:
     """Evidence is a set."""
-    measurements = builders.noisy_rounds(random.Random(seed), count=3, ratio=1.1, noise=0.05)
+    measurements = builders.noisy_rounds(builders.seeded(seed), count=3, ratio=1.1, noise=0.05)
     shuffled = data.draw(st.permutations(measurements))
     assert compare(shuffled) == compare(measurements)
 
@@ -218,13 +219,13 @@ def test_error_rate_holds_under_continuous_looking(noise: float) -> None:
     700 runs: 5 % would be 35; 49 leaves 2.4 standard deviations, and the seed is fixed.
     """
     policy = judge.Policy(kind=judge.Bar.BETTER, min_rounds=2, max_rounds=6)
-    source = random.Random(20_260_101)
+    source = builders.seeded(20_260_101)
     verdicts = [looked_at_every_round(source, ratio=1.0, noise=noise, policy=policy) for _ in range(700)]
     assert sum(one is not judge.Verdict.INCONCLUSIVE for one in verdicts) <= 49
 
 
 def test_clear_gain_is_found_within_the_rounds() -> None:
     """20 % at 5 % noise a block: a judge that never says yes would be right too, and useless."""
-    source = random.Random(7)
+    source = builders.seeded(7)
     verdicts = [looked_at_every_round(source, ratio=1.2, noise=0.05, policy=GAIN) for _ in range(200)]
     assert sum(one is judge.Verdict.PASS for one in verdicts) >= 198

@@ -1,12 +1,10 @@
 """The guard's arithmetic: break-even, and live traffic against it."""
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge import builders
 
+from judge import builders
 from paceline.api.measurement import BlockOutcome, Measurement
 from paceline.judge import Verdict, guard
 
@@ -48,7 +46,7 @@ def test_break_even_does_not_depend_on_what_the_probe_accepted() -> None:
 
 def test_bounds_cover_the_truth() -> None:
     """In 95 of 100 runs; 300 runs at a fixed seed, 20 misses leave 1.3 standard deviations."""
-    source = random.Random(11)
+    source = builders.seeded(11)
     missed = 0
     for _ in range(300):
         measurements = drafting(
@@ -65,7 +63,10 @@ def test_bounds_cover_the_truth() -> None:
     [
         [],
         builders.rounds((1.6, 1.6)),  # no drafts: not speculating
-        [builders.spoiled(one, BlockOutcome.CONTAMINATED) for one in drafting(builders.rounds((1.6,)), acceptance_length=2)],
+        [
+            builders.spoiled(one, BlockOutcome.CONTAMINATED)
+            for one in drafting(builders.rounds((1.6,)), acceptance_length=2)
+        ],
     ],
     ids=["nothing", "no drafts", "contaminated"],
 )
@@ -94,9 +95,7 @@ def test_live_traffic_against_break_even(
     assert (found.verdict, found.reason) == (verdict, reason)
 
 
-@given(
-    length=st.floats(min_value=1.0, max_value=4.0), drafts=st.integers(min_value=1, max_value=10**6)
-)
+@given(length=st.floats(min_value=1.0, max_value=4.0), drafts=st.integers(min_value=1, max_value=10**6))
 def test_live_bounds_hold_the_estimate_and_stay_possible(length: float, drafts: int) -> None:
     """Between one token and k + 1 a step."""
     lower, upper = guard.live_bounds(live(length, drafts))

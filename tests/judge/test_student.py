@@ -48,9 +48,7 @@ def test_many_degrees_of_freedom_are_the_normal_distribution() -> None:
     assert student.quantile(0.025, 1e6) == pytest.approx(1.95996, abs=1e-4)
 
 
-@given(
-    tail=st.floats(min_value=1e-6, max_value=0.5), freedom=st.integers(min_value=1, max_value=10_000)
-)
+@given(tail=st.floats(min_value=1e-6, max_value=0.5), freedom=st.integers(min_value=1, max_value=10_000))
 def test_quantile_inverts_the_tail(tail: float, freedom: int) -> None:
     """Over the whole range that is used."""
     assert student.tail(student.quantile(tail, freedom), freedom) == pytest.approx(tail, rel=1e-6)

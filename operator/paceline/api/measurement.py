@@ -24,6 +24,7 @@ class BlockOutcome(StrEnum):
     OK = "Ok"
     TOO_FEW = "TooFew"  # the concurrency was never at its target for long enough
     REQUEST_ERRORS = "RequestErrors"
+    STALLED = "Stalled"  # a stream went silent without an end
     NO_TOKENS = "NoTokens"  # 200, and nothing generated
     SCRAPE_ERROR = "ScrapeError"
     CONTAMINATED = "Contaminated"  # others used the server meanwhile
@@ -107,6 +108,8 @@ class ProbeConfig(ApiModel):
     warmup_requests: int = 4
     """Requests an arm answers before its first block, not counted."""
     request_timeout_s: int = 600
+    stall_timeout_s: int = 120
+    """Longest silence of a stream, its first token included."""
 
 
 class ProbeReport(ApiModel):
@@ -153,6 +156,9 @@ class RolloutRecord(ApiModel):
     rounds: Annotated[int, pydantic.Field(ge=0)] = 0
     measuring_since: ShortText | None = None
     """When all arms were ready: the analysis deadline counts from here, and starts anew after a pause."""
+    waiting_since: ShortText | None = None
+    """When the wait for the arms began, if later than the start: after a pause."""
+    paused: bool = False
     probe_failures: Annotated[int, pydantic.Field(ge=0)] = 0
     """Probe pods in a row that brought no measurement."""
     band: Annotated[int, pydantic.Field(ge=0)] = 0
@@ -167,5 +173,7 @@ class RolloutRecord(ApiModel):
     """For a confirmation by the guard: the number of the rollout it puts in question; else 0."""
     live_acceptance_length: float | None = None
     """For the guard: what users' own traffic showed when it became suspicious."""
+    live_drafts: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Drafts behind that figure."""
     handled: list[ShortText] = []
     """Verb annotations acted on, as ``verb=hash``."""

@@ -53,9 +53,10 @@ def increase(readings: Sequence[Reading]) -> Increase:
     After a restart a counter began at zero, so its new value is what it counted since: never a negative difference, and
     never the difference of two processes. A counter that is missing from any reading is None: its growth is unknown.
     """
+    # Names are the fields' own; a test holds the two lists together.
     resets = [was_reset(earlier, later) for earlier, later in pairwise(readings)]
     grown = {name: _growth([getattr(one, name) for one in readings], resets) for name in _COUNTERS}
-    return Increase(**grown, resets=sum(resets))  # type: ignore[arg-type] - names are the fields' own, held by a test
+    return Increase(**grown, resets=sum(resets))
 
 
 def _growth(values: Sequence[int | None], resets: Sequence[bool]) -> int | None:

@@ -1,8 +1,8 @@
 """Names of the engines' Prometheus series, newest first, and which samples count.
 
-Sources: vLLM's ``vllm/v1/metrics`` by version (``gpu_cache_usage_perc`` became ``kv_cache_usage_perc`` in 0.10 and went in
-0.12, vllm#18354 and #29330; ``time_per_output_token_seconds`` became ``inter_token_latency_seconds`` in 0.11, vllm#24110;
-one series an engine under data parallelism, vllm#24049), SGLang's ``metrics_collector.py``.
+Sources: vLLM's ``vllm/v1/metrics`` by version (``gpu_cache_usage_perc`` became ``kv_cache_usage_perc`` in 0.10 and went
+in 0.12, vllm#18354 and #29330; ``time_per_output_token_seconds`` became ``inter_token_latency_seconds`` in 0.11,
+vllm#24110; one series an engine under data parallelism, vllm#24049), SGLang's ``metrics_collector.py``.
 """
 
 from collections.abc import Mapping

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     TOO_NOISY = "TooNoisy"  # the bounds hold the bar between them
     NOT_SIDE_BY_SIDE = "NotSideBySide"  # arms lived one after the other; their loads differ by chance
     REQUEST_ERRORS = "RequestErrors"  # too few usable blocks, mostly for this reason; and so on
+    STALLED = "Stalled"
     NO_TOKENS = "NoTokens"
     SCRAPE_ERROR = "ScrapeError"
     CONTAMINATED = "Contaminated"
@@ -143,9 +144,7 @@ class _Summary:
     samples: int
 
     @classmethod
-    def of(
-        cls, paired: pairs.Paired, halves: dict[tuple[int, int], list[pairs.Pair]], policy: Policy
-    ) -> "_Summary":
+    def of(cls, paired: pairs.Paired, halves: dict[tuple[int, int], list[pairs.Pair]], policy: Policy) -> "_Summary":
         """Return the summary of all usable halves."""
         values = [math.fsum(one.log_ratio for one in group) / len(group) for group in halves.values()]
         return cls(

@@ -1,9 +1,9 @@
 """Break-even acceptance length, and where users' own traffic stands against it.
 
 Throughput is acceptance length x concurrency / step time, and a step costs the same whatever is accepted of it. So the
-acceptance length at which a speculating arm merely equals its control is ``acceptance length / ratio``, both measured on
-the probe's prompts; it carries over to other prompts at the same concurrency, and the acceptance of live traffic can be
-held against it. A live figure alone decides nothing: it raises suspicion, and a fresh break-even confirms it.
+acceptance length at which a speculating arm merely equals its control is ``acceptance length / ratio``, both measured
+on the probe's prompts; it carries over to other prompts at the same concurrency, and the acceptance of live traffic can
+be held against it. A live figure alone decides nothing: it raises suspicion, and a fresh break-even confirms it.
 """
 
 import math
@@ -78,12 +78,10 @@ def break_even(
 ) -> BreakEven | None:
     """Return an arm's break-even at one concurrency; None without two usable pairs that drafted.
 
-    Every pair gives its own estimate, acceptance length of the block over the ratio of the pair, so that the bounds hold
-    the noise of both.
+    Every pair gives its own estimate, acceptance length of the block over the ratio of the pair, so that the bounds
+    hold the noise of both.
     """
-    paired = pairs.pair(
-        [one for one in measurements if one.concurrency == concurrency], candidate=arm, rival=control
-    )
+    paired = pairs.pair([one for one in measurements if one.concurrency == concurrency], candidate=arm, rival=control)
     estimates = [
         math.log(length) - one.log_ratio
         for one in paired.pairs

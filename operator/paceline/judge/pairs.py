@@ -55,7 +55,8 @@ class Paired:
     dropped: Mapping[BlockOutcome, int]
     """Unusable blocks by outcome; their partners are dropped with them."""
     alternating: int
-    """Blocks of arms that did not live side by side: their ratios hold differences between loads of one configuration."""
+    """Blocks of arms that did not live side by side: their ratios hold differences between loads of one
+    configuration."""
 
 
 def pair(measurements: Iterable[Measurement], *, candidate: str, rival: str) -> Paired:
@@ -90,9 +91,7 @@ def samples(paired: Paired) -> dict[tuple[int, int], list[Pair]]:
     return {key: group for key, group in sorted(halves.items()) if len(group) == len(paired.bands)}
 
 
-def _pairs_of(
-    group: Sequence[Measurement], *, number: int, band: tuple[int, str], arms: tuple[str, str]
-) -> list[Pair]:
+def _pairs_of(group: Sequence[Measurement], *, number: int, band: tuple[int, str], arms: tuple[str, str]) -> list[Pair]:
     """Return the pairs of one round at one band; none when the arms' blocks do not correspond."""
     ordered = sorted(group, key=lambda one: one.position)
     ours, theirs = ([one for one in ordered if one.arm == arm] for arm in arms)

@@ -1,7 +1,7 @@
 """Quantiles of Student's t, by the incomplete beta function: the only thing scipy would be needed for.
 
-Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8 (continued fraction) and 26.7.1 (distribution);
-Lentz, Applied Optics 15 (1976), for the order of evaluation.
+Sources: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8 (continued fraction) and 26.7.1
+(distribution); Lentz, Applied Optics 15 (1976), for the order of evaluation.
 """
 
 import functools
