@@ -1,0 +1,61 @@
+"""What this machine can do: can it host a node, and if not, why not."""
+
+import os
+import shutil
+from pathlib import Path
+
+# Capability bits of linux/capability.h that a node cannot do without.
+_NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
+
+# Program and the Debian package that has it.
+_PROGRAMS = {
+    "ip": "iproute2",
+    "nft": "nftables",
+    "runc": "runc",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+
+
+def why_no_node() -> str | None:
+    """Return the sentence that says why no node can run here, or nothing if one can."""
+    if os.geteuid() != 0:
+        return "A node needs root: run as root, or use the control plane alone (NODES=0)."
+    missing = [name for name, bit in _NEEDED.items() if not _effective_capabilities() >> bit & 1]
+    if missing:
+        return f"A node needs {', '.join(missing)}, which this process lacks; give the container these capabilities."
+    absent = sorted({package for program, package in _PROGRAMS.items() if shutil.which(program) is None})
+    if absent:
+        return f"A node needs programs that are not installed: apt-get install {' '.join(absent)}"
+    if not _writable_cgroups():
+        return "A node needs a writable /sys/fs/cgroup; mount it read-write."
+    return None
+
+
+def is_overlay(path: Path) -> bool:
+    """Say whether a path is on overlayfs, on which containerd cannot stack another overlay."""
+    best, kind = "", ""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, target, filesystem, *_ = line.split()
+        inside = target == "/" or str(path) == target or str(path).startswith(target + "/")
+        if inside and len(target) >= len(best):
+            best, kind = target, filesystem
+    return kind == "overlay"
+
+
+def _effective_capabilities() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
+def _writable_cgroups() -> bool:
+    """Look at the mounts' options: root passes any access check even where the mount is read-only."""
+    options = [
+        line.split()[3].split(",")
+        for line in Path("/proc/self/mounts").read_text().splitlines()
+        if line.split()[2] in {"cgroup", "cgroup2"}
+    ]
+    return bool(options) and all("rw" in option for option in options)

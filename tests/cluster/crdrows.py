@@ -1,0 +1,330 @@
+"""The table of what the API server accepts and refuses: one row a rule, with a good object beside the bad one.
+
+Rows of RULES are the CEL rules, one at least for each: their messages are ours and are compared whole. Rows of SCHEMA are
+bounds, enums, list types and patterns, whose messages are the API server's.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from api import builders
+
+Document = dict[str, Any]
+
+POD_TEMPLATE = "podTemplate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One rule: what keeps it and what breaks it, each laid over the smallest valid object as a merge patch."""
+
+    id: str
+    kind: str = "SpeculativeDeployment"
+    good: Document = field(default_factory=dict)
+    bad: Document
+    message: str
+
+    def object(self, changes: Document) -> Document:
+        """Return the smallest valid object with ``changes``."""
+        build = builders.deployment if self.kind == "SpeculativeDeployment" else builders.training_job
+        return build(**changes)
+
+
+def _prompts(**source: Any) -> Document:
+    return {"rollout": {"analysis": {"prompts": {"configMap": None, **source}}}}
+
+
+def _speculation(**spec: Any) -> Document:
+    return {"speculation": spec}
+
+
+def _training(**spec: Any) -> Document:
+    return {"kind": "DraftTrainingJob", **spec}
+
+
+_EAGLE3_MESSAGE = "method EAGLE3 needs exactly one of draft and trainingJobRef"
+_FOREIGN_DRAFT_MESSAGE = "draft and trainingJobRef belong to method EAGLE3; remove them or set method: EAGLE3"
+_ARGS_MESSAGE = (
+    "args must not set the model, its revision or code, speculation, KV transfer, parallelism, host or port; "
+    "use the fields of the spec"
+)
+_VERSION_MESSAGE = 'version is missing and the image\'s tag does not tell it; set version, e.g. "0.33.0"'
+_HEAD = {"uri": "pvc://models/heads/kimi"}
+_CLAIM_MESSAGE = "a pvc:// uri is pvc://CLAIM/PATH, with CLAIM a PersistentVolumeClaim in this namespace"
+_PROMPTS_MESSAGE = "uri of prompts must be pvc://CLAIM/FILE.jsonl, with CLAIM a PersistentVolumeClaim here"
+_OUTPUT_MESSAGE = "output.uri must be pvc://CLAIM/FOLDER, with CLAIM a PersistentVolumeClaim in this namespace"
+_PIN_MESSAGE = "trustRemoteCode runs the repository's code: pin revision to a full commit of 40 hex digits"
+
+SOURCE_RULES = (
+    Row(
+        id="a uri does not climb out of its volume",
+        good={"target": {"uri": "pvc://models/a.b/c"}},
+        bad={"target": {"uri": "pvc://models/../etc"}},
+        message="uri must not contain '..'; name the folder inside the volume or repository itself",
+    ),
+    Row(
+        id="a pvc uri names a claim",
+        good={"target": {"uri": "pvc://models"}},
+        bad={"target": {"uri": "pvc://Models/kimi"}},
+        message=_CLAIM_MESSAGE,
+    ),
+    Row(
+        id="an hf uri is organisation and name",
+        good={"target": {"uri": "hf://moonshotai/Kimi-K2.5"}},
+        bad={"target": {"uri": "hf://moonshotai/Kimi-K2.5/tree/main"}},
+        message="an hf:// uri is hf://ORGANISATION/NAME; put the commit into revision",
+    ),
+    Row(
+        id="remote code needs a pinned commit",
+        good={"target": {"uri": "hf://a/b", "trustRemoteCode": True, "revision": builders.COMMIT}},
+        bad={"target": {"uri": "hf://a/b", "trustRemoteCode": True, "revision": "main"}},
+        message=_PIN_MESSAGE,
+    ),
+    Row(
+        id="remote code without any revision",
+        good={"target": {"uri": "pvc://models/b", "trustRemoteCode": True}},
+        bad={"target": {"uri": "hf://a/b", "trustRemoteCode": True}},
+        message=_PIN_MESSAGE,
+    ),
+    Row(
+        id="a draft is a source like any other",
+        good=_speculation(method="EAGLE3", draft=_HEAD),
+        bad=_speculation(method="EAGLE3", draft={"uri": "pvc://_/x"}),
+        message="spec.speculation.draft",
+    ),
+    Row(
+        id="prompts come from one place",
+        good=_prompts(uri="pvc://data/prompts.jsonl"),
+        bad=_prompts(),
+        message="set exactly one of configMap and uri",
+    ),
+    Row(
+        id="prompts do not come from two places",
+        bad=_prompts(configMap={"name": "prompts"}, uri="pvc://data/prompts.jsonl"),
+        message="set exactly one of configMap and uri",
+    ),
+    Row(
+        id="prompts by uri lie on a claim",
+        good=_prompts(uri="pvc://data/a/b.jsonl"),
+        bad=_prompts(uri="hf://org/data"),
+        message=_PROMPTS_MESSAGE,
+    ),
+    Row(
+        id="prompts are a file and no whole claim",
+        bad=_prompts(uri="pvc://data/"),
+        message=_PROMPTS_MESSAGE,
+    ),
+    Row(
+        id="prompts stay inside their volume",
+        bad=_prompts(uri="pvc://data/../prompts.jsonl"),
+        message="uri must not contain '..'; name the file inside the volume itself",
+    ),
+)
+
+ENGINE_RULES = (
+    Row(
+        id="a tag that tells no version needs one",
+        good={"engine": {"image": "vllm/vllm-openai:nightly", "version": "0.33.0"}},
+        bad={"engine": {"image": "vllm/vllm-openai:nightly"}},
+        message=_VERSION_MESSAGE,
+    ),
+    Row(
+        id="a digest alone tells no version",
+        good={"engine": {"image": f"registry.example:5000/vllm:v0.33.0-cu130@{builders.DIGEST}"}},
+        bad={"engine": {"image": f"registry.example:5000/vllm@{builders.DIGEST}"}},
+        message=_VERSION_MESSAGE,
+    ),
+    *(
+        Row(
+            id=f"arguments do not say {argument}",
+            good={"engine": {"args": ["--max-model-len=32768", "--enable-prefix-caching", "--portable"]}},
+            bad={"engine": {"args": ["--max-model-len=32768", argument]}},
+            message=_ARGS_MESSAGE,
+        )
+        for argument in (
+            '--speculative-config={"method":"ngram"}',
+            "--speculative_config.method=ngram",
+            "--kv-transfer-config",
+            "--tensor-parallel-size",
+            "--tensor_parallel_size=8",
+            "-tp=8",
+            "--model=other/model",
+            "--revision=main",
+            "--trust-remote-code",
+            "--host=127.0.0.1",
+            "--port",
+        )
+    ),
+    Row(
+        id="a training job's engine is guarded too",
+        **_training(bad={"engine": {"args": ["--port=1"]}}),
+        message=_ARGS_MESSAGE,
+    ),
+)
+
+SPECULATION_RULES = (
+    Row(
+        id="EAGLE3 takes a draft",
+        good=_speculation(method="EAGLE3", draft=_HEAD),
+        bad=_speculation(method="EAGLE3"),
+        message=_EAGLE3_MESSAGE,
+    ),
+    Row(
+        id="EAGLE3 takes a draft or a job, not both",
+        good=_speculation(method="EAGLE3", trainingJobRef={"name": "kimi-head"}),
+        bad=_speculation(method="EAGLE3", draft=_HEAD, trainingJobRef={"name": "kimi-head"}),
+        message=_EAGLE3_MESSAGE,
+    ),
+    Row(
+        id="no speculation takes no draft",
+        good=_speculation(method="None"),
+        bad=_speculation(method="None", draft=_HEAD),
+        message=_FOREIGN_DRAFT_MESSAGE,
+    ),
+    Row(
+        id="n-grams take no training job",
+        good=_speculation(method="Ngram"),
+        bad=_speculation(method="Ngram", trainingJobRef={"name": "kimi-head"}),
+        message=_FOREIGN_DRAFT_MESSAGE,
+    ),
+    Row(
+        id="ngram belongs to n-grams",
+        good=_speculation(method="Ngram", ngram={"minTokens": 3}),
+        bad=_speculation(method="None", ngram={"minTokens": 3}),
+        message="ngram belongs to method Ngram; remove it or set method: Ngram",
+    ),
+    Row(
+        id="the shortest n-gram is no longer than the longest",
+        good=_speculation(method="Ngram", ngram={"minTokens": 5, "maxTokens": 5}),
+        bad=_speculation(method="Ngram", ngram={"minTokens": 6, "maxTokens": 5}),
+        message="ngram.minTokens must not exceed ngram.maxTokens",
+    ),
+    Row(
+        id="the fewest rounds are no more than the most",
+        good={"rollout": {"analysis": {"minRounds": 4, "maxRounds": 4}}},
+        bad={"rollout": {"analysis": {"minRounds": 7}}},
+        message="rollout.analysis.minRounds must not exceed maxRounds",
+    ),
+)
+
+TRAINING_RULES = (
+    Row(
+        id="the head is published on a claim",
+        **_training(good={"output": {"uri": "pvc://models"}}, bad={"output": {"uri": "s3://bucket/heads"}}),
+        message=_OUTPUT_MESSAGE,
+    ),
+    Row(
+        id="the claim of the output has a legal name",
+        **_training(bad={"output": {"uri": "pvc://Models/heads"}}),
+        message=_OUTPUT_MESSAGE,
+    ),
+    Row(
+        id="the head stays inside its volume",
+        **_training(bad={"output": {"uri": "pvc://models/../heads"}}),
+        message="output.uri must not contain '..'",
+    ),
+    Row(
+        id="a sample fits one step",
+        **_training(
+            good={"data": {"sequenceLength": 8192}},
+            bad={"data": {"sequenceLength": 8193}},
+        ),
+        message="data.sequenceLength must not exceed training.totalSequenceLength, the tokens packed into one step",
+    ),
+    Row(
+        id="the workspace stays inside its volume",
+        **_training(
+            good={"workspace": {"subPath": "runs/a.b"}},
+            bad={"workspace": {"subPath": "runs/../../other"}},
+        ),
+        message="workspace.subPath must not contain '..'",
+    ),
+)
+
+RULES = (*SOURCE_RULES, *ENGINE_RULES, *SPECULATION_RULES, *TRAINING_RULES)
+
+
+def _bound(path: str, good: Any, bad: Any, message: str, kind: str = "SpeculativeDeployment") -> Row:
+    """Return a row about one field, given by its dotted path."""
+    return Row(id=f"{path} is bounded: {message}", kind=kind, good=_at(path, good), bad=_at(path, bad), message=message)
+
+
+def _at(path: str, value: Any) -> Document:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return value
+
+
+_DTJ = "DraftTrainingJob"
+_LIMITS = "engine.podTemplate.resources.limits"
+
+SCHEMA = (
+    Row(
+        id="only the accepted schemes",
+        good={"target": {"uri": "s3://bucket/kimi"}},
+        bad={"target": {"uri": "http://169.254.169.254/latest"}},
+        message="spec.target.uri in body should match",
+    ),
+    Row(id="the target is required", bad={"target": None}, message="spec.target: Required value"),
+    Row(id="unknown fields are named", bad={"replica": 2}, message='unknown field "spec.replica"'),
+    Row(
+        id="methods are listed",
+        bad=_speculation(method="Medusa"),
+        message='Unsupported value: "Medusa": supported values: "None", "EAGLE3", "Ngram"',
+    ),
+    Row(
+        id="strategies are listed",
+        good={"rollout": {"strategy": "Replace"}},
+        bad={"rollout": {"strategy": "Rolling"}},
+        message='supported values: "Auto", "Surge", "Replace"',
+    ),
+    Row(
+        id="bands are distinct",
+        good={"rollout": {"analysis": {"concurrencies": [1, 2, 4, 8, 16, 32]}}},
+        bad={"rollout": {"analysis": {"concurrencies": [8, 8]}}},
+        message="Duplicate value: 8",
+    ),
+    Row(
+        id="bands fit a termination message",
+        bad={"rollout": {"analysis": {"concurrencies": [1, 2, 3, 4, 5, 6, 7]}}},
+        message="must have at most 6 items",
+    ),
+    Row(
+        id="there is at least one band",
+        bad={"rollout": {"analysis": {"concurrencies": []}}},
+        message="should have at least 1 items",
+    ),
+    Row(
+        id="an environment variable is set once",
+        good={"engine": {"podTemplate": {"env": [{"name": "A", "value": ""}, {"name": "B", "value": "1"}]}}},
+        bad={"engine": {"podTemplate": {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}}},
+        message="Duplicate value",
+    ),
+    Row(
+        id="no floats",
+        bad={"rollout": {"analysis": {"minGainPercent": 1.5}}},
+        message='must be of type integer: "number"',
+    ),
+    _bound("replicas", 0, -1, "should be greater than or equal to 0"),
+    _bound("replicas", 1000, 1001, "should be less than or equal to 1000"),
+    _bound("speculation.numSpeculativeTokens", 16, 17, "should be less than or equal to 16"),
+    _bound("rollout.deadlines.loading", "1h30m", "90", "should match"),
+    _bound("guard.window", "30s", "1d", "should match"),
+    _bound("traffic.port", 65535, 65536, "should be less than or equal to 65535"),
+    _bound("engine.tensorParallelSize", 64, 0, "should be greater than or equal to 1"),
+    _bound("engine.version", "0.33.0rc1", "latest", "should match"),
+    _bound("engine.args", ["--x"] * 64, ["--x"] * 65, "must have at most 64 items"),
+    _bound("engine.podTemplate.sharedMemory", "16Gi", "16GB", "should match"),
+    _bound("engine.podTemplate.imagePullPolicy", "Never", "Sometimes", "should match"),
+    _bound("engine.podTemplate.runAsUser", 1000, 0, "should be greater than or equal to 1"),
+    _bound("engine.podTemplate.nodeSelector", {"a": ""}, {"a": "b" * 64}, "may not be more than 63 bytes"),
+    _bound(_LIMITS, {"nvidia.com/gpu": 8, "memory": "1.5Ti"}, {"nvidia.com/gpu": "eight"}, "should match"),
+    _bound(_LIMITS, {"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": -8}, "should be greater than or equal to 0"),
+    _bound("training.learningRate", "3e-5", "0,1", "should match", kind=_DTJ),
+    _bound("training.epochs", 1, 0, "should be greater than or equal to 1", kind=_DTJ),
+    _bound("data.holdoutPercent", 50, 51, "should be less than or equal to 50", kind=_DTJ),
+    _bound("evaluation.minAcceptanceLength", "1.85", "-1", "should match", kind=_DTJ),
+    _bound("queue.localQueue", "team-a", "Team A", "should match", kind=_DTJ),
+    _bound("ttlAfterFinished", "168h", "7d", "should match", kind=_DTJ),
+    _bound("workspace.claimName", "scratch", "Scratch", "should match", kind=_DTJ),
+)
