@@ -46,6 +46,7 @@ class TrainingReason(StrEnum):
     TARGET_READ = "TargetRead"  # True
     SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source is missing or lacks a file; ends when the spec changes
     FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
+    OBJECT_REFUSED = "ObjectRefused"  # False: the API server will not have what the spec leads to; its own message
     INVALID_SPEC = "InvalidSpec"  # False: this operator cannot read the spec; ends when it changes
     # Progressing: True while the named stage's pod has a node
     PREPARING = "Preparing"
@@ -78,6 +79,7 @@ class RolloutReason(StrEnum):
     TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
     HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
     FOREIGN_OBJECT = "ForeignObject"
+    OBJECT_REFUSED = "ObjectRefused"  # the API server will not have what the spec leads to; its own message
     INVALID_SPEC = "InvalidSpec"  # the stored spec breaks a rule of this operator's version
     DAMAGED_RECORD = "DamagedRecord"  # an evidence object cannot be read, so what is stable is not known
     # Available

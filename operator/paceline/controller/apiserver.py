@@ -74,14 +74,15 @@ def _quoted(segment: str) -> str:
     return urllib.parse.quote(segment, safe="")
 
 
-async def load_configuration() -> client.Configuration:
+async def load_configuration(kubeconfig: str | None = None) -> client.Configuration:
     """Return the address and credentials: of the pod's service account, else of KUBECONFIG.
 
     An explicit KUBECONFIG wins, so that an operator started by hand inside a pod goes where it was told to.
     """
     found = client.Configuration()
-    if os.environ.get("KUBECONFIG") or not os.environ.get("KUBERNETES_SERVICE_HOST"):
-        await config.load_kube_config(client_configuration=found)  # type: ignore[no-untyped-call]  # ships no types
+    chosen = kubeconfig or os.environ.get("KUBECONFIG")
+    if chosen or not os.environ.get("KUBERNETES_SERVICE_HOST"):
+        await config.load_kube_config(config_file=chosen, client_configuration=found)  # type: ignore[no-untyped-call]  # ships no types
     else:
         config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]  # ships no types
     return found

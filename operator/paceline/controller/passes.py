@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paceline.api.conditions import TrainingReason
 from paceline.controller import (
     cache,
     clock,
@@ -24,9 +25,10 @@ from paceline.planning import plan as planning
 from paceline.planning.plan import Event, Key, Manifest, Plan
 from paceline.planning.view import PodPoll, Room
 
+# Both kinds spell these reasons alike.
 _REASON: Final[Mapping[type[errors.PermanentError], str]] = {
-    errors.ForeignObjectError: "ForeignObject",
-    errors.RefusedError: "ObjectRefused",
+    errors.ForeignObjectError: TrainingReason.FOREIGN_OBJECT,
+    errors.RefusedError: TrainingReason.OBJECT_REFUSED,
 }
 
 
@@ -153,7 +155,7 @@ class Passes:
 def _refused(
     resource: Manifest, plan: Plan, error: errors.PermanentError, *, now: float
 ) -> tuple[dict[str, Any], list[Event]]:
-    reason = next((text for kind, text in _REASON.items() if isinstance(error, kind)), "ObjectRefused")
+    reason = next((text for kind, text in _REASON.items() if isinstance(error, kind)), TrainingReason.OBJECT_REFUSED)
     status, news = statuses.refused(plan.status, resource, reason=reason, message=str(error), now=now)
     accepted = {event.reason for event in news}
     others = [event for event in plan.events if event.reason not in accepted]

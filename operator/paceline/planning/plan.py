@@ -28,7 +28,10 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Server-side apply of an object that exists; carries its UID so that a namesake is never touched."""
+    """Server-side apply of an object that exists; carries its UID so that a namesake is never touched.
+
+    The manifest is whole: a field that an earlier create or apply of ours set and this one leaves out is removed.
+    """
 
     manifest: Manifest
     uid: str
