@@ -1,0 +1,250 @@
+"""Measures: one probe Job a round, its blocks stored before the Job goes, and the judge asked on all of them.
+
+A report comes from a pod in a tenant's namespace: blocks of arms or concurrencies that nobody asked for are dropped,
+and the round is the one that was asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paceline.api import base, names, report, sources, stages
+from paceline.api.conditions import RolloutReason
+from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeReport, RolloutRecord
+from paceline.api.speculativedeployment import AnalysisSpec
+from paceline.judge import comparison
+from paceline.planning import conditions, kinds, plan
+from paceline.rollout import observe, workloads
+from paceline.rollout.steps import Case, Step
+
+MAX_PROBE_FAILURES: Final = 3
+MAX_BLOCKS_A_ROUND: Final = 64
+# A record lies in one ConfigMap of at most 1 MiB; a block takes some 350 bytes.
+MAX_MEASUREMENTS: Final = 2400
+_POLL_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Against:
+    """The candidate's comparison with one rival."""
+
+    rival: str
+    """Control or Stable."""
+    digest: str
+    comparison: comparison.Comparison
+
+
+def compare(case: Case, rivals: Mapping[str, str]) -> Sequence[Against]:
+    """Return the comparison with every rival: better than the control, no worse than stable.
+
+    Args:
+        case: the open rollout.
+        rivals: digests by ``Control`` and ``Stable``; one that is both is named Control, the higher bar.
+    """
+    return [
+        Against(
+            rival=rival,
+            digest=digest,
+            comparison=comparison.compare(
+                case.record.measurements,
+                candidate=names.short(case.record.candidate),
+                rival=names.short(digest),
+                policy=policy(case.seen.owner.spec.rollout.analysis, rival),
+            ),
+        )
+        for rival, digest in rivals.items()
+    ]
+
+
+def policy(analysis: AnalysisSpec, rival: str) -> comparison.Policy:
+    """Return what is asked against a rival."""
+    return comparison.Policy(
+        kind=comparison.Bar.BETTER if rival == "Control" else comparison.Bar.NO_WORSE,
+        min_gain_percent=analysis.min_gain_percent,
+        max_regression_percent=analysis.max_regression_percent,
+        confidence_percent=analysis.confidence_percent,
+        min_rounds=analysis.min_rounds,
+        max_rounds=analysis.max_rounds,
+    )
+
+
+def dead_draft(case: Case) -> str:
+    """Return what shows that nothing the candidate drafted in the newest round was accepted; empty if something was."""
+    arm = names.short(case.record.candidate)
+    newest = [one for one in case.record.measurements if one.arm == arm and one.round == case.record.rounds]
+    drafts = sum(one.drafts for one in newest)
+    if not drafts or any(one.accepted_tokens for one in newest):
+        return ""
+    return (
+        f"it drafted {drafts} times in round {case.record.rounds} and not one token was accepted. Train the head again."
+    )
+
+
+def out_of_time(case: Case) -> str:
+    """Return why measuring has to end without a verdict; empty while it may go on."""
+    record, analysis = case.record, case.seen.owner.spec.rollout.analysis
+    if record.probe_failures >= MAX_PROBE_FAILURES:
+        return (
+            f"The probe brought no measurement {record.probe_failures} times in a row; the last said: {record.message}"
+        )
+    if record.rounds >= analysis.max_rounds:
+        return f"{record.rounds} rounds did not decide it; raise rollout.analysis.maxRounds or requestsPerSlot."
+    if len(record.measurements) + MAX_BLOCKS_A_ROUND > MAX_MEASUREMENTS:
+        return f"{len(record.measurements)} blocks did not decide it, and one record holds no more."
+    if record.measuring_since and case.now >= deadline(case):
+        return f"rollout.deadlines.analysis ({case.deadlines.analysis}) is over after {record.rounds} rounds."
+    return ""
+
+
+def deadline(case: Case) -> float:
+    """Return when measuring must be over; infinite before it began."""
+    if case.record.measuring_since is None:
+        return float("inf")
+    span = base.parse_duration(case.deadlines.analysis).total_seconds()
+    return conditions.parse_timestamp(case.record.measuring_since) + span
+
+
+def finished_round(case: Case) -> Step | None:
+    """Return the step that makes a finished probe's answer durable; None while there is none."""
+    name = probe_name(case)
+    job = case.seen.probes.get(name)
+    if job is None or not job.finished or job.deleting:
+        return None
+    told = _told(job)
+    blocks = _usable(case, told.measurements)
+    if told.error or not blocks:
+        why = told.error or "the report holds no block of the arms that were asked for"
+        failures = MAX_PROBE_FAILURES if told.permanent else case.record.probe_failures + 1
+        record = case.record.model_copy(update={"probe_failures": failures, "message": why[:1024]})
+        return Step(reason=RolloutReason.MEASURING, message=f"The probe failed: {why}"[:1024], record=record)
+    number = case.record.rounds + 1
+    record = case.record.model_copy(
+        update={
+            "measurements": [*case.record.measurements, *blocks],
+            "rounds": number,
+            "probe_failures": 0,
+            "message": "",
+        }
+    )
+    return Step(reason=RolloutReason.MEASURING, message=f"Round {number} is measured.", record=record)
+
+
+def _told(job: observe.Work) -> ProbeReport:
+    for pod in reversed(job.pods):
+        if not pod.message:
+            continue
+        try:
+            return report.decode(pod.message, ProbeReport)
+        except report.UnreadableReportError:
+            return ProbeReport(error=f"pod {pod.name} ended with {pod.last_exit or job.failed}"[:1024])
+    return ProbeReport(error=f"the probe brought no report ({job.failed or 'its pod is gone'})"[:1024])
+
+
+def _usable(case: Case, measurements: Sequence[Measurement]) -> list[Measurement]:
+    asked = set(concurrencies(case))
+    arms = {names.short(one) for one in (case.record.candidate, case.record.control, case.record.stable) if one}
+    return [
+        one.model_copy(update={"round": case.record.rounds + 1})
+        for one in measurements[:MAX_BLOCKS_A_ROUND]
+        if one.arm in arms and one.concurrency in asked
+    ]
+
+
+def concurrencies(case: Case) -> Sequence[int]:
+    """Return the bands that are driven: the guard's one, or the spec's."""
+    return [case.record.band] if case.record.band else case.seen.owner.spec.rollout.analysis.concurrencies
+
+
+def next_round(case: Case, arms: Mapping[str, observe.Pod]) -> Step:
+    """Return the step that has one more round measured.
+
+    Args:
+        case: the open rollout.
+        arms: a ready pod by digest, candidate first.
+    """
+    name, number = probe_name(case), case.record.rounds + 1
+    job = case.seen.probes.get(name)
+    began = case.record if case.record.measuring_since else _begun(case)
+    until = deadline(Case(seen=case.seen, record=began, now=case.now))
+    actions = () if job else _start(case, name, _config(case, arms))
+    return Step(
+        reason=_phase(case, job),
+        message=f"Round {number} of at most {case.seen.owner.spec.rollout.analysis.max_rounds} is measured on"
+        f" {', '.join(names.short(digest) for digest in arms)}.",
+        record=None if began is case.record else began,
+        job=name,
+        actions=actions,
+        look_again_s=min(until - case.now, _POLL_S),
+    )
+
+
+def _begun(case: Case) -> RolloutRecord:
+    return case.record.model_copy(update={"measuring_since": conditions.timestamp(case.now)})
+
+
+def _phase(case: Case, job: observe.Work | None) -> RolloutReason:
+    """Return WarmingUp until the first probe reports progress: its first completions prove that engines decode."""
+    heard = [case.seen.progress[pod.uid] for pod in job.pods if pod.uid in case.seen.progress] if job else []
+    measuring = case.record.rounds > 0 or any(one.percent > 0 for one in heard)
+    return RolloutReason.MEASURING if measuring else RolloutReason.WARMING_UP
+
+
+def probe_name(case: Case) -> str:
+    """Return the name of the Job that measures the round at hand, and of its ConfigMap."""
+    owner, record = case.seen.owner, case.record
+    return names.child(
+        owner.name, workloads.PROBE, f"{owner.uid}/{record.number}/{record.rounds + 1}/{record.probe_failures}"
+    )
+
+
+def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
+    analysis = case.seen.owner.spec.rollout.analysis
+    return ProbeConfig(
+        arms=[
+            ProbeArm(
+                arm=names.short(digest),
+                url=f"http://{pod.ip}:{stages.ENGINE_PORT}",
+                pod_uid=pod.uid,
+                node=pod.node,
+                load=pod.restarts,
+            )
+            for digest, pod in arms.items()
+        ],
+        model=sources.locate(case.seen.owner.spec.target.uri).path,
+        prompts_path=workloads.prompts_path(case.seen.owner.spec),
+        max_prompts=analysis.prompts.max_samples,
+        concurrencies=list(concurrencies(case)),
+        requests_per_slot=analysis.requests_per_slot,
+        max_tokens=analysis.max_tokens,
+        round=case.record.rounds + 1,
+    )
+
+
+def _start(case: Case, name: str, config: ProbeConfig) -> tuple[plan.Action, ...]:
+    """Return the writes of ConfigMap and Job; a ConfigMap without a Job may name pods that are gone: it is renewed."""
+    owner = case.seen.owner
+    data = {workloads.CONFIG_KEY: config.model_dump_json(by_alias=True, exclude_none=True)}
+    manifest = workloads.config_map(owner, name, part=workloads.PROBE, data=data)
+    document = case.seen.documents.get(name)
+    actions: list[plan.Action] = []
+    if document is None:
+        actions.append(plan.Create(manifest=manifest))
+    elif dict(document.data) != data:
+        actions.append(plan.Apply(manifest=manifest, uid=document.uid))
+    job = workloads.probe_job(owner, name, config, record_number=case.record.number)
+    return (*actions, plan.Create(manifest=job))
+
+
+def superfluous(seen: observe.Observed, kept: str) -> Sequence[plan.Action]:
+    """Return the deletion of every probe Job and configuration but the one that is at work."""
+    jobs = [
+        workloads.delete(seen.owner, kinds.JOB, name=job.name, uid=job.uid)
+        for job in seen.probes.values()
+        if job.name != kept and not job.deleting
+    ]
+    documents = [
+        workloads.delete(seen.owner, kinds.CONFIG_MAP, name=one.name, uid=one.uid)
+        for one in seen.documents.values()
+        if one.part == workloads.PROBE and one.name != kept
+    ]
+    return [*jobs, *documents]

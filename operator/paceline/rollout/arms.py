@@ -1,0 +1,96 @@
+"""Which Deployments are wanted, and with how many replicas: stable's, the open rollout's, and what still drains."""
+
+from collections.abc import Mapping, Sequence
+
+from paceline.api import base, names
+from paceline.api.measurement import Purpose, RolloutRecord
+from paceline.planning import kinds, plan
+from paceline.rollout import observe, records, workloads
+
+
+def wanted(
+    seen: observe.Observed, history: records.History, *, full: str, now: float
+) -> tuple[Mapping[str, int], float | None]:
+    """Return replicas by short hash, and in how many seconds a draining one is over.
+
+    Args:
+        seen: what exists.
+        history: the records as they will be after this pass's write.
+        full: digest of an arm that gets all replicas before it serves; empty for none.
+        now: wall clock.
+    """
+    replicas = seen.owner.spec.replicas
+    arms: dict[str, int] = {}
+    if history.open is not None:
+        arms.update(_of_rollout(history.open.record, replicas))
+    if full:
+        arms[names.short(full)] = replicas
+    if history.stable:
+        arms[names.short(history.stable)] = replicas
+    front = seen.front
+    if front is None or not history.stable:
+        return arms, None
+    if front.selected != names.short(history.stable):
+        # Users are still on the revision before: it stays as it is until the Service is flipped.
+        return _kept(arms, seen, front.selected), None
+    return _with_drained(arms, seen, history, front=front, now=now)
+
+
+def _of_rollout(record: RolloutRecord, replicas: int) -> dict[str, int]:
+    whole = record.purpose in {Purpose.BASELINE, Purpose.UNDO}
+    arms = {names.short(record.control): replicas if whole else 1} if record.control else {}
+    arms[names.short(record.candidate)] = replicas if whole else 1
+    return arms
+
+
+def _kept(arms: dict[str, int], seen: observe.Observed, short: str) -> dict[str, int]:
+    """Return ``arms`` with one more that stays at the size it has."""
+    server = seen.servers.get(short)
+    return arms if server is None or short in arms else {**arms, short: server.replicas}
+
+
+def _with_drained(
+    arms: dict[str, int], seen: observe.Observed, history: records.History, *, front: observe.Front, now: float
+) -> tuple[Mapping[str, int], float | None]:
+    change = history.last_change
+    if change is None or not change.stable or change.number != front.decision:
+        return arms, None
+    draining = base.parse_duration(seen.owner.spec.rollout.deadlines.draining).total_seconds()
+    left = front.selected_at + draining - now
+    short = names.short(change.stable)
+    if left <= 0 or short in arms or short not in seen.servers:
+        return arms, None
+    return _kept(arms, seen, short), left
+
+
+def create_and_scale(seen: observe.Observed, arms: Mapping[str, int]) -> Sequence[plan.Action]:
+    """Return the writes that bring wanted Deployments to their size, each from its own revision's template."""
+    by_short = {revision.short: revision for revision in seen.revisions.values()}
+    actions: list[plan.Action] = []
+    for short, replicas in sorted(arms.items()):
+        revision, server = by_short.get(short), seen.servers.get(short)
+        if revision is None or (server is not None and server.replicas == replicas):
+            continue
+        manifest = workloads.deployment(seen.owner, revision, replicas=replicas)
+        if server is None:
+            actions.append(plan.Create(manifest=manifest))
+        else:
+            shrinks = replicas < server.replicas
+            version = server.resource_version if shrinks else None
+            actions.append(plan.Apply(manifest=manifest, uid=server.uid, resource_version=version))
+    return actions
+
+
+def delete_unwanted(seen: observe.Observed, arms: Mapping[str, int]) -> Sequence[plan.Action]:
+    """Return the deletion of Deployments that nothing wants any more."""
+    return [
+        workloads.delete(
+            seen.owner,
+            kinds.DEPLOYMENT,
+            name=server.name,
+            uid=server.uid,
+            resource_version=server.resource_version,
+        )
+        for short, server in sorted(seen.servers.items())
+        if short not in arms
+    ]

@@ -1,0 +1,117 @@
+"""Turns a pass's answers into ordered writes: evidence first, then what serves, then what is no longer needed.
+
+A crash between any two of them leaves a state from which the next pass does the rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paceline.planning import kinds, plan
+from paceline.rollout import (
+    analysis,
+    arms,
+    front,
+    guard,
+    inspection,
+    observe,
+    opening,
+    records,
+    resolve,
+    revisions,
+    status,
+    workloads,
+)
+from paceline.rollout.steps import Step
+
+# Scrapes come every 15 seconds; the guard looks as often.
+_GUARD_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the policies said in one pass."""
+
+    goal: opening.Goal
+    resolution: resolve.Resolution
+    found: inspection.Inspection
+    watched: guard.Watch | None
+    """None when there is nothing to watch."""
+    step: Step
+
+
+def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
+    """Return the plan that an answer amounts to."""
+    step, draft = answer.step, plan.Draft()
+    after = seen.history.with_(step.record) if step.record else seen.history
+    wanted, draining_s = arms.wanted(seen, after, full=step.full, now=now)
+    draft.actions += answer.found.actions
+    draft.actions += _missing_revisions(seen, after, answer)
+    if step.record is not None:
+        stored = after.numbered(step.record.number)
+        draft.actions.append(records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels))
+    draft.actions += arms.create_and_scale(seen, wanted)
+    draft.actions += step.actions
+    draft.actions += front.actions(seen, after, now)
+    draft.actions += analysis.superfluous(seen, step.job)
+    draft.actions += arms.delete_unwanted(seen, wanted)
+    draft.actions += answer.found.clean_up
+    draft.actions += _forgotten(seen, after, answer.goal)
+    watches = _GUARD_S if answer.watched is not None else None
+    for wait in (step.look_again_s, draining_s, answer.found.look_again_s, watches):
+        if wait is not None:
+            draft.look_again(wait)
+    told, draft.events = status.project(seen, after, answer.resolution, watched=answer.watched, step=step, now=now)
+    return draft.plan(told)
+
+
+def _missing_revisions(seen: observe.Observed, after: records.History, answer: Answer) -> Sequence[plan.Action]:
+    """Return the creation of revisions that a rollout needs and that do not exist, as far as their inputs are known."""
+    goal, baseline = answer.goal.inputs, answer.resolution.baseline
+    known = [one for one in (goal, revisions.control_of(goal) if goal else None, baseline) if one is not None]
+    opened = after.open.record if after.open else None
+    needed = {after.stable} | ({opened.candidate, opened.control} if opened else set())
+    number = max((one.number for one in seen.revisions.values()), default=0)
+    actions: list[plan.Action] = []
+    for inputs in {one.digest: one for one in known}.values():
+        if inputs.digest not in needed or inputs.digest in seen.revisions:
+            continue
+        number += 1
+        manifest = revisions.manifest(
+            owner=seen.owner.manifest,
+            labels=seen.owner.labels,
+            inputs=inputs,
+            head=answer.resolution.head if inputs.draft else None,
+            template=workloads.server_template(seen.owner, inputs),
+            number=number,
+        )
+        actions.append(plan.Create(manifest=manifest))
+    return actions
+
+
+def _forgotten(seen: observe.Observed, after: records.History, goal: opening.Goal) -> Sequence[plan.Action]:
+    """Return the deletion of records and revisions beyond the history's limit."""
+    limit = seen.owner.spec.revision_history_limit
+    old = [
+        workloads.delete(seen.owner, kinds.CONFIG_MAP, name=one.name, uid=one.uid)
+        for one in records.superfluous(after, limit=limit)
+        if one.uid is not None
+    ]
+    spare = revisions.superfluous(seen.revisions.values(), needed=_needed(after, goal), limit=limit)
+    unused = [
+        workloads.delete(seen.owner, kinds.CONTROLLER_REVISION, name=one.name, uid=one.uid)
+        for one in spare
+        if one.short not in seen.servers
+    ]
+    return [*old, *unused]
+
+
+def _needed(after: records.History, goal: opening.Goal) -> frozenset[str]:
+    """Return the revisions that may be loaded again: what serves, its control, what served before, what is wanted."""
+    promotion, change = after.promotion_of(after.stable), after.last_change
+    opened = after.open.record if after.open else None
+    needed = {after.stable, goal.digest}
+    needed |= {promotion.control} if promotion else set()
+    needed |= {change.stable} if change else set()
+    needed |= {opened.candidate, opened.control} if opened else set()
+    return frozenset(needed)

@@ -1,0 +1,75 @@
+"""The order in which policies are asked: one pass over one SpeculativeDeployment. The order is the design."""
+
+from typing import Final
+
+from paceline.api.measurement import Purpose
+from paceline.planning import plan
+from paceline.rollout import (
+    execution,
+    front,
+    guard,
+    inspection,
+    observe,
+    opening,
+    promotion,
+    resolve,
+    settled,
+    status,
+    verbs,
+)
+from paceline.rollout.steps import Case, Step
+
+_AGAIN_S: Final = 1.0
+
+
+def reconcile(seen: observe.Observed, training_job: plan.Manifest | None, now: float) -> plan.Plan:
+    """Return the plan for one resource."""
+    if seen.damaged:
+        return status.damaged(seen, now)
+    if front.is_outdated(seen, now):
+        return plan.Plan(requeue_after_s=_AGAIN_S)
+    source = resolve.find_head(seen.owner.spec, training_job, seen.revisions)
+    found = inspection.inspect(seen, inspection.Subject(target=seen.owner.spec.target, head=source.draft), now)
+    resolution = resolve.resolve(seen.owner.spec, source, found, seen.revisions)
+    wanted = opening.goal(seen, resolution)
+    watched = guard.watch(seen, now) if guard.is_on(seen) else None
+    step = next_step(seen, wanted, resolution=resolution, watched=watched, now=now)
+    answer = execution.Answer(goal=wanted, resolution=resolution, found=found, watched=watched, step=step)
+    return execution.carry_out(seen, answer, now)
+
+
+def next_step(
+    seen: observe.Observed,
+    wanted: opening.Goal,
+    *,
+    resolution: resolve.Resolution,
+    watched: guard.Watch | None,
+    now: float,
+) -> Step:
+    """Return where the rollout stands and what brings it on; the first policy that has an answer gives it."""
+    undone = verbs.undo(seen, workload=opening.workload(seen.owner.spec), now=now)
+    if undone is not None:
+        return undone
+    if seen.history.open is not None:
+        return advance(Case(seen=seen, record=seen.history.open.record, now=now), wanted)
+    opened = opening.open_rollout(seen, wanted, now)
+    if opened is not None:
+        return opened
+    suspected = guard.suspect(seen, watched, now) if watched is not None else None
+    return suspected or settled.describe(seen, wanted, resolution)
+
+
+def advance(case: Case, wanted: opening.Goal) -> Step:
+    """Return the next step of an open rollout, by why it was opened."""
+    ended = verbs.abort(case) or opening.overtaken(case, wanted)
+    if ended is not None:
+        return ended
+    match case.record.purpose:
+        case Purpose.BASELINE:
+            return promotion.advance_baseline(case)
+        case Purpose.CANDIDATE:
+            return promotion.advance_candidate(case)
+        case Purpose.GUARD:
+            return guard.advance(case)
+        case Purpose.UNDO:
+            return verbs.advance_undo(case)

@@ -1,0 +1,234 @@
+"""Turns the spec into what could serve: the baseline (no draft) and the desired revision, or why there is none yet.
+
+A draft source or a finished training job gives a head; Inspect says whether it fits the target. What does not resolve
+never takes down what serves: the answer is then only a condition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paceline.api import stages
+from paceline.api.conditions import RolloutReason
+from paceline.api.drafttrainingjob import DraftTrainingJob
+from paceline.api.speculativedeployment import Method, NgramSpec, SpeculativeDeploymentSpec
+from paceline.engines import base as engine_base
+from paceline.planning import plan
+from paceline.rollout import inspection, revisions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the head comes from, before anything is known of its fit."""
+
+    draft: revisions.DraftInput | None = None
+    """None without EAGLE-3, and while it does not exist."""
+    head: revisions.Head | None = None
+    """The training job it is resolved from."""
+    trained_on: str | None = None
+    """Digest of the target the training job read."""
+    awaiting: str = ""
+    """Why there is no head yet."""
+    missing: str = ""
+    """Why there will be none until the spec or the cluster changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What the spec comes down to."""
+
+    accepted: bool | None
+    reason: RolloutReason
+    message: str
+    baseline: revisions.Inputs | None = None
+    """The server without speculation; None until the target is read."""
+    desired: revisions.Inputs | None = None
+    """What is to serve if it proves itself; None when that is not known or not possible."""
+    head: revisions.Head | None = None
+    stale: str = ""
+    """Why the head that was wanted is out of date, and what makes a new one."""
+    awaiting: str = ""
+    """Why there is no head yet."""
+
+
+def find_head(
+    spec: SpeculativeDeploymentSpec, training_job: plan.Manifest | None, known: Mapping[str, revisions.Revision]
+) -> Source:
+    """Return the head that the spec names.
+
+    Args:
+        spec: the wanted state.
+        training_job: the DraftTrainingJob it refers to; None when there is none.
+        known: existing revisions, which keep what a job that has been deleted since had published.
+    """
+    wanted = spec.speculation
+    if wanted.draft is not None:
+        return Source(draft=revisions.DraftInput.model_validate(wanted.draft.wire()))
+    if wanted.training_job_ref is None:
+        return Source()
+    name = wanted.training_job_ref.name
+    published = _published(training_job)
+    if published is not None:
+        return published
+    kept = _kept(name, known)
+    if kept is not None:
+        return kept
+    if training_job is None:
+        return Source(
+            missing=f"DraftTrainingJob {name} does not exist in this namespace; create it or name another one"
+        )
+    return Source(awaiting=_awaiting(name, training_job))
+
+
+def _published(training_job: plan.Manifest | None) -> Source | None:
+    """Return the head of a job that has published one."""
+    if training_job is None or not (training_job.get("status") or {}).get("output"):
+        return None
+    status = DraftTrainingJob.model_validate(training_job).status
+    if status is None or status.output is None:
+        return None
+    meta = plan.metadata(training_job)
+    return Source(
+        draft=revisions.DraftInput(uri=status.output.uri, manifest_digest=status.output.manifest_digest),
+        head=revisions.Head(training_job=meta["name"], uid=meta["uid"]),
+        trained_on=status.target.digest if status.target else None,
+    )
+
+
+def _kept(name: str, known: Mapping[str, revisions.Revision]) -> Source | None:
+    """Return the head that the newest revision resolved from this job; a reference resolves once."""
+    made = [one for one in known.values() if one.head is not None and one.head.training_job == name]
+    if not made:
+        return None
+    newest = max(made, key=lambda one: one.number)
+    return Source(draft=newest.inputs.draft, head=newest.head, trained_on=newest.inputs.target.digest)
+
+
+def _awaiting(name: str, training_job: plan.Manifest) -> str:
+    told = {one["type"]: one for one in (training_job.get("status") or {}).get("conditions") or ()}
+    failed = told.get("Failed", {})
+    if failed.get("status") == "True":
+        return f"DraftTrainingJob {name} failed ({failed.get('message', '')}); make another one and name it here"
+    return f"DraftTrainingJob {name} has not published a head yet; until then the target serves without speculation"
+
+
+def resolve(
+    spec: SpeculativeDeploymentSpec,
+    source: Source,
+    found: inspection.Inspection,
+    known: Mapping[str, revisions.Revision],
+) -> Resolution:
+    """Return what the spec comes down to, given what Inspect found."""
+    if found.target is None:
+        return _unread(found)
+    baseline = _inputs(spec, found.target, draft=None, method=Method.NONE)
+    unresolved = _unresolved(source, found, baseline)
+    if unresolved is not None or found.result is None:
+        return unresolved or _unread(found)
+    if spec.speculation.method is not Method.EAGLE3:
+        return _resolved(spec, found.result, baseline=baseline, draft=None, head=None)
+    return _fitted(spec, source, found.result, baseline=baseline, known=known)
+
+
+def _unresolved(source: Source, found: inspection.Inspection, baseline: revisions.Inputs) -> Resolution | None:
+    """Return why there is only a baseline; None when all that was asked for has been read."""
+    if found.error:
+        reason = RolloutReason.SOURCE_UNREADABLE
+        return Resolution(accepted=False, reason=reason, message=found.error, baseline=baseline)
+    if source.missing:
+        reason = RolloutReason.TRAINING_JOB_NOT_FOUND
+        return Resolution(accepted=False, reason=reason, message=source.missing, baseline=baseline)
+    if found.result is None:
+        message = "The head is being read; what serves stays until it is known to fit the target."
+        return Resolution(accepted=None, reason=RolloutReason.INSPECTING, message=message, baseline=baseline)
+    if source.awaiting:
+        message = "Target read; the head is still to come."
+        return Resolution(
+            accepted=True, reason=RolloutReason.RESOLVED, message=message, baseline=baseline, awaiting=source.awaiting
+        )
+    return None
+
+
+def _unread(found: inspection.Inspection) -> Resolution:
+    if found.error:
+        return Resolution(accepted=False, reason=RolloutReason.SOURCE_UNREADABLE, message=found.error)
+    return Resolution(
+        accepted=None, reason=RolloutReason.INSPECTING, message="The files of target and head are being read."
+    )
+
+
+def _fitted(
+    spec: SpeculativeDeploymentSpec,
+    source: Source,
+    result: stages.InspectResult,
+    *,
+    baseline: revisions.Inputs,
+    known: Mapping[str, revisions.Revision],
+) -> Resolution:
+    """Return the resolution of a head that exists: it fits, is stale, or belongs to another target."""
+    strange = source.trained_on not in {None, result.digest}
+    if not result.head_problems and not strange:
+        return _resolved(spec, result, baseline=baseline, draft=source.draft, head=source.head)
+    problem = "; ".join(result.head_problems) or (
+        f"the head was trained for target {str(source.trained_on)[:19]}, but this one is {result.digest[:19]}"
+    )
+    if strange or _served_another_target(source, result, known):
+        trainer = f"DraftTrainingJob {source.head.training_job}" if source.head else "a DraftTrainingJob"
+        message = f"The target has changed since the head was trained: {problem}. Train a new head ({trainer}) for it."
+        return Resolution(
+            accepted=False,
+            reason=RolloutReason.HEAD_MISMATCH,
+            message=message[:1024],
+            baseline=baseline,
+            stale=message[:1024],
+        )
+    message = f"The head does not fit the target: {problem}. Name a head that was trained for this target."
+    return Resolution(accepted=False, reason=RolloutReason.HEAD_MISMATCH, message=message[:1024], baseline=baseline)
+
+
+def _served_another_target(
+    source: Source, result: stages.InspectResult, known: Mapping[str, revisions.Revision]
+) -> bool:
+    """Whether this very head was resolved before, for a target that is not this one."""
+    return any(
+        one.inputs.draft == source.draft and one.inputs.target.digest != result.digest
+        for one in known.values()
+        if one.inputs.draft is not None
+    )
+
+
+def _resolved(
+    spec: SpeculativeDeploymentSpec,
+    result: stages.InspectResult,
+    *,
+    baseline: revisions.Inputs,
+    draft: revisions.DraftInput | None,
+    head: revisions.Head | None,
+) -> Resolution:
+    return Resolution(
+        accepted=True,
+        reason=RolloutReason.RESOLVED,
+        message=f"Target {result.digest[7:19]} ({result.architecture}) read"
+        + (", and the head fits it." if draft else "."),
+        baseline=baseline,
+        desired=_inputs(spec, result, draft=draft, method=spec.speculation.method),
+        head=head,
+    )
+
+
+def _inputs(
+    spec: SpeculativeDeploymentSpec,
+    target: stages.InspectResult,
+    *,
+    draft: revisions.DraftInput | None,
+    method: Method,
+) -> revisions.Inputs:
+    speculation = spec.speculation
+    return revisions.Inputs(
+        target=revisions.TargetInput.model_validate({**spec.target.wire(), "digest": target.digest}),
+        engine=spec.engine,
+        engine_version=engine_base.version_of(spec.engine),
+        method=method,
+        num_speculative_tokens=speculation.num_speculative_tokens if method is not Method.NONE else 0,
+        draft=draft,
+        ngram=(speculation.ngram or NgramSpec()) if method is Method.NGRAM else None,
+    )

@@ -1,0 +1,50 @@
+"""Ends a rollout without a promotion: what is written, and what goes on serving."""
+
+from collections.abc import Sequence
+
+from paceline.api import names
+from paceline.api.conditions import RolloutReason
+from paceline.api.measurement import Decision
+from paceline.api.speculativedeployment import OnInconclusive
+from paceline.rollout import records
+from paceline.rollout.steps import Case, Step
+
+
+def reject(case: Case, reason: RolloutReason, message: str) -> Step:
+    """Return the decision against the candidate: stable serves on, and the digest is remembered."""
+    text = f"Candidate {names.short(case.record.candidate)} is rolled back: {message}"
+    return _decide(case, Decision.REJECTED, reason, text, serving=case.seen.history.stable)
+
+
+def abort(case: Case, reason: RolloutReason, message: str, *, handled: Sequence[str] = ()) -> Step:
+    """Return the end of a rollout that says nothing of its candidate: it may be tried again."""
+    return _decide(case, Decision.ABORTED, reason, message, serving=case.seen.history.stable, handled=handled)
+
+
+def replace_stable(case: Case, reason: RolloutReason, message: str) -> Step:
+    """Return the decision that takes stable out: the record's control serves from now on."""
+    return _decide(case, Decision.REJECTED, reason, message, serving=case.record.control)
+
+
+def inconclusive(case: Case, message: str) -> Step:
+    """Return what the spec says to do with a candidate that could not be judged."""
+    if case.seen.owner.spec.rollout.on_inconclusive is OnInconclusive.HOLD:
+        short = names.short(case.record.candidate)
+        todo = f"annotate paceline.dev/promote: {short} or paceline.dev/abort: {short}."
+        told = f"Candidate {short} could not be judged: {message} It is held; {todo}"
+        return Step(reason=RolloutReason.HELD, message=told, progressing=False)
+    return reject(case, RolloutReason.INCONCLUSIVE, f"it could not be judged. {message}")
+
+
+def _decide(
+    case: Case,
+    decision: Decision,
+    reason: RolloutReason,
+    message: str,
+    *,
+    serving: str,
+    handled: Sequence[str] = (),
+) -> Step:
+    record = records.decide(case.record, decision, serving=serving, reason=reason.value, message=message, now=case.now)
+    record = record.model_copy(update={"handled": [*record.handled, *handled]})
+    return Step(reason=reason, message=record.message, progressing=False, record=record)

@@ -1,0 +1,57 @@
+"""What is said when nothing is on its way: how the last rollout ended, or why none begins."""
+
+from typing import Final
+
+from paceline.api import names
+from paceline.api.conditions import RolloutReason
+from paceline.api.measurement import Decision, RolloutRecord
+from paceline.rollout import observe, opening, resolve
+from paceline.rollout.steps import Step
+
+# Reasons of decisions that are reasons of waits too: a reason has one status, and a wait's is True.
+_WAITS: Final = frozenset(
+    {RolloutReason.SCHEDULING, RolloutReason.INSUFFICIENT_GPU, RolloutReason.LOADING, RolloutReason.WARMING_UP}
+)
+
+
+def describe(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.Resolution) -> Step:
+    """Return where a settled resource stands."""
+    history = seen.history
+    if not wanted.known:
+        return Step(reason=RolloutReason.INSPECTING, message=resolution.message)
+    refusal = history.refused(wanted.digest) if wanted.inputs else None
+    if refusal is not None:
+        return _refused(refusal, is_newest=refusal is history.last)
+    if resolution.awaiting:
+        return Step(reason=RolloutReason.AWAITING_HEAD, message=resolution.awaiting, progressing=False)
+    last = history.last
+    if last is None:
+        message = "Nothing serves; see condition Accepted."
+        return Step(reason=RolloutReason.SETTLED, message=message, progressing=False)
+    return _after(last)
+
+
+def condition_reason(record: RolloutRecord) -> RolloutReason:
+    """Return the reason of condition Progressing for a decided record."""
+    if record.decision is Decision.PROMOTED:
+        return RolloutReason.PROMOTED
+    known = {reason.value: reason for reason in RolloutReason}
+    reason = known.get(record.reason, RolloutReason.ROLLED_BACK)
+    return RolloutReason.DEADLINE_EXCEEDED if reason in _WAITS else reason
+
+
+def _refused(record: RolloutRecord, *, is_newest: bool) -> Step:
+    short = names.short(record.candidate)
+    again = f"Change the spec, or annotate paceline.dev/retry: {short} to have it measured again."
+    if is_newest:
+        message = f"{record.message} {again}"
+        return Step(reason=condition_reason(record), message=message[:1024], progressing=False)
+    message = f"Revision {short} ended rollout {record.number} as {record.decision} ({record.reason}). {again}"
+    return Step(reason=RolloutReason.REJECTED_BEFORE, message=message[:1024], progressing=False)
+
+
+def _after(record: RolloutRecord) -> Step:
+    reason = condition_reason(record)
+    if reason is RolloutReason.HEALTHY:
+        reason = RolloutReason.SETTLED
+    return Step(reason=reason, message=record.message, progressing=False)

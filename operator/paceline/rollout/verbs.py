@@ -1,0 +1,99 @@
+"""What people ask for by annotation: promote, abort, retry, undo, pause.
+
+The value names a revision's short hash, so that a manifest that is applied again never acts on the next candidate. What
+was acted on is kept in the record. To ask for the same again, write ``<hash>-2``, ``<hash>-3`` and so on.
+"""
+
+from typing import Final
+
+from paceline.api import names
+from paceline.api.conditions import RolloutReason
+from paceline.api.measurement import Purpose, RolloutRecord
+from paceline.planning import conditions
+from paceline.rollout import observe, readiness, rollback, steps
+from paceline.rollout.steps import Case, Step
+
+_ANNOTATIONS: Final = {
+    "promote": names.ANNOTATION_PROMOTE,
+    "abort": names.ANNOTATION_ABORT,
+    "retry": names.ANNOTATION_RETRY,
+    "undo": names.ANNOTATION_UNDO,
+    "pause": names.ANNOTATION_PAUSE,
+}
+
+
+def asked(seen: observe.Observed, verb: str, digest: str) -> str:
+    """Return ``verb=value`` when an annotation asks this of the revision and it was not done yet; else empty."""
+    value = seen.annotations.get(_ANNOTATIONS[verb], "")
+    if not digest or value.partition("-")[0] != names.short(digest):
+        return ""
+    token = f"{verb}={value}"[:256]
+    return "" if seen.history.handled(token) else token
+
+
+def abort(case: Case) -> Step | None:
+    """Return the end of a rollout that a person calls off; the very first one has nothing to go back to."""
+    token = asked(case.seen, "abort", case.record.candidate)
+    if not token or not case.seen.history.stable:
+        return None
+    return rollback.abort(case, RolloutReason.ABORTED, "Called off by annotation paceline.dev/abort.", handled=[token])
+
+
+def pause(case: Case) -> Step | None:
+    """Return the step of a paused rollout, and of one that goes on again; None when nobody asked."""
+    record, short = case.record, names.short(case.record.candidate)
+    wanted = bool(asked(case.seen, "pause", record.candidate))
+    if wanted:
+        changed = None if record.paused else record.model_copy(update={"paused": True, "measuring_since": None})
+        message = f"Candidate {short} is paused; remove annotation paceline.dev/pause to go on."
+        return Step(reason=RolloutReason.PAUSED, message=message, progressing=False, record=changed)
+    if record.paused:
+        resumed = {"paused": False, "waiting_since": conditions.timestamp(case.now)}
+        return Step(
+            reason=RolloutReason.LOADING,
+            message=f"Candidate {short} goes on after a pause.",
+            record=record.model_copy(update=resumed),
+        )
+    return None
+
+
+def undo(seen: observe.Observed, *, workload: str, now: float) -> Step | None:
+    """Return the step that begins to bring back what served before stable; None when nobody asked or nothing did."""
+    history = seen.history
+    token = asked(seen, "undo", history.stable)
+    change = history.last_change
+    if not token or change is None or not change.stable:
+        return None
+    previous = change.stable
+    if history.refused(previous) is not None or previous not in seen.revisions:
+        return None
+    message = f"Revision {names.short(previous)} is brought back by annotation paceline.dev/undo."
+    if history.open is not None:
+        case = Case(seen=seen, record=history.open.record, now=now)
+        return rollback.abort(case, RolloutReason.ABORTED, message)
+    record = RolloutRecord(
+        number=history.next_number,
+        purpose=Purpose.UNDO,
+        candidate=history.stable,
+        control=previous,
+        stable=history.stable,
+        workload=workload,
+        started_at=conditions.timestamp(now),
+        handled=[token],
+    )
+    return Step(reason=RolloutReason.LOADING, message=message, record=record)
+
+
+def advance_undo(case: Case) -> Step:
+    """Return the next step of an undo: the earlier revision has to be ready before it serves."""
+    record = case.record
+    ready = case.readiness(record.control, wanted=case.seen.owner.spec.replicas)
+    match ready:
+        case readiness.Ready():
+            message = f"Revision {names.short(record.candidate)} was taken back by annotation paceline.dev/undo."
+            return rollback.replace_stable(case, RolloutReason.ROLLED_BACK, message)
+        case readiness.Waiting():
+            return steps.waiting(ready, case.now, full=record.control)
+        case readiness.Failed():
+            message = f"The revision before stable cannot be brought back: {ready.message}"
+            return rollback.abort(case, RolloutReason.ABORTED, message)

@@ -1,0 +1,316 @@
+"""Renders what a SpeculativeDeployment wants in the cluster: servers, the front Service, inspection and probe Jobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paceline.api import base, names, sources, stages
+from paceline.api.measurement import ProbeConfig
+from paceline.api.podparts import PodTemplate, Resources
+from paceline.api.speculativedeployment import Method, SpeculativeDeploymentSpec
+from paceline.engines.base import ServeRequest, Speculation
+from paceline.planning import conditions, kinds, plan
+from paceline.rollout import revisions
+from paceline.workloads import engines, pods
+
+SERVER: Final = "server"
+PROBE: Final = "probe"
+INSPECT: Final = "inspect"
+MAIN: Final = "main"
+CONFIG_KEY: Final = "stage.json"
+# On pods and the front Service, beside the labels that are shortened for long names.
+ANNOTATION_OWNER: Final = "paceline.dev/owner"
+# On the front Service: number of the decision that its selector follows, and when it was made to.
+ANNOTATION_DECISION: Final = "paceline.dev/decision"
+ANNOTATION_SELECTED_AT: Final = "paceline.dev/selected-at"
+# On a probe's Job: the rollout and the round it measures.
+ANNOTATION_ROUND: Final = "paceline.dev/round"
+
+_INSPECT_RETRIES: Final = 3
+_INSPECT_DEADLINE_S: Final = 900  # reading headers takes seconds; a slow network file system takes minutes
+_SMALL: Final = Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "1Gi"})
+_METHODS: Final = {Method.EAGLE3: "eagle3", Method.NGRAM: "ngram"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The resource that everything rendered here belongs to."""
+
+    manifest: plan.Manifest
+    spec: SpeculativeDeploymentSpec
+    stage_image: str
+
+    @property
+    def name(self) -> str:
+        """Name of the resource."""
+        return str(plan.metadata(self.manifest)["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(plan.metadata(self.manifest)["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+        return str(plan.metadata(self.manifest)["uid"])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of everything of ours."""
+        return {
+            names.LABEL_MANAGED_BY: "paceline",
+            names.LABEL_NAME: "paceline",
+            names.LABEL_DEPLOYMENT: names.label_value(self.name),
+        }
+
+    def metadata(
+        self, name: str, *, part: str, revision: str = "", annotations: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return a child's metadata."""
+        labels = {**self.labels, names.LABEL_PART: part}
+        if revision:
+            labels[names.LABEL_REVISION] = revision
+        made: dict[str, Any] = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": labels,
+            "ownerReferences": [plan.owner_reference(self.manifest)],
+        }
+        if annotations:
+            made["annotations"] = dict(annotations)
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chore:
+    """What an inspection or probe pod does."""
+
+    part: str
+    command: tuple[str, ...]
+    storage: pods.Storage
+    retries: int
+    deadline_s: int
+
+
+def server_name(owner: Owner, digest: str) -> str:
+    """Return the name of a revision's Deployment."""
+    return names.child(owner.name, SERVER, digest)
+
+
+def selector(owner: Owner, digest: str) -> dict[str, str]:
+    """Return the labels that exactly this revision's pods carry."""
+    return {
+        names.LABEL_DEPLOYMENT: names.label_value(owner.name),
+        names.LABEL_PART: SERVER,
+        names.LABEL_REVISION: names.short(digest),
+    }
+
+
+def server_template(owner: Owner, inputs: revisions.Inputs) -> dict[str, Any]:
+    """Return the pod template of a revision; called once in a revision's life."""
+    template = inputs.engine.pod_template
+    target = sources.locate(inputs.target.uri)
+    draft = sources.locate(inputs.draft.uri) if inputs.draft else None
+    storage = pods.join(
+        pods.scratch_storage(template.shared_memory),
+        pods.claim_storage([location for location in (target, draft) if location]),
+    )
+    loading = base.parse_duration(owner.spec.rollout.deadlines.loading)
+    container = engines.server_container(
+        engine=inputs.engine,
+        request=_request(inputs, target=target, draft=draft),
+        storage=storage,
+        startup_budget_s=loading.total_seconds(),
+    )
+    return pods.pod_template(
+        template=template,
+        labels={**owner.labels, **selector(owner, inputs.digest)},
+        annotations={ANNOTATION_OWNER: owner.name},
+        containers=[container],
+        storage=storage,
+    )
+
+
+def _request(inputs: revisions.Inputs, *, target: sources.Location, draft: sources.Location | None) -> ServeRequest:
+    return ServeRequest(
+        model=target.path,
+        revision=inputs.target.revision,
+        trust_remote_code=inputs.target.trust_remote_code,
+        tensor_parallel_size=inputs.engine.tensor_parallel_size,
+        port=stages.ENGINE_PORT,
+        args=inputs.engine.args,
+        speculation=_speculation(inputs, draft),
+    )
+
+
+def _speculation(inputs: revisions.Inputs, draft: sources.Location | None) -> Speculation | None:
+    if not inputs.speculates:
+        return None
+    return Speculation(
+        method=_METHODS[inputs.method],
+        num_speculative_tokens=inputs.num_speculative_tokens,
+        draft_path=draft.path if draft else None,
+        draft_revision=inputs.draft.revision if inputs.draft else None,
+        ngram_min=inputs.ngram.min_tokens if inputs.ngram else None,
+        ngram_max=inputs.ngram.max_tokens if inputs.ngram else None,
+    )
+
+
+def deployment(owner: Owner, revision: revisions.Revision, *, replicas: int) -> dict[str, Any]:
+    """Return the Deployment of a revision: only its number of replicas ever changes.
+
+    Recreate, because a default surge waits for GPUs that the old pod holds.
+    """
+    return {
+        "apiVersion": kinds.DEPLOYMENT.api_version,
+        "kind": kinds.DEPLOYMENT.kind,
+        "metadata": owner.metadata(server_name(owner, revision.digest), part=SERVER, revision=revision.short),
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 0,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector(owner, revision.digest)},
+            "template": dict(revision.template),
+        },
+    }
+
+
+def front(owner: Owner, digest: str, *, decision: int, now: float) -> dict[str, Any]:
+    """Return the Service that users call, selecting exactly one revision."""
+    annotations = {
+        ANNOTATION_OWNER: owner.name,
+        ANNOTATION_DECISION: str(decision),
+        ANNOTATION_SELECTED_AT: conditions.timestamp(now),
+    }
+    return {
+        "apiVersion": kinds.SERVICE.api_version,
+        "kind": kinds.SERVICE.kind,
+        "metadata": owner.metadata(names.front(owner.name), part="front", annotations=annotations),
+        "spec": {
+            "selector": selector(owner, digest),
+            "ports": [
+                {"name": "http", "port": owner.spec.traffic.port, "targetPort": "http", "protocol": "TCP"},
+            ],
+        },
+    }
+
+
+def config_map(owner: Owner, name: str, *, part: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """Return a ConfigMap of ours."""
+    return {
+        "apiVersion": kinds.CONFIG_MAP.api_version,
+        "kind": kinds.CONFIG_MAP.kind,
+        "metadata": owner.metadata(name, part=part),
+        "data": dict(data),
+    }
+
+
+def delete(owner: Owner, kind: kinds.Kind, *, name: str, uid: str, resource_version: str | None = None) -> plan.Delete:
+    """Return the deletion of exactly one child."""
+    return plan.Delete(kind=kind, namespace=owner.namespace, name=name, uid=uid, resource_version=resource_version)
+
+
+def inspect_job(owner: Owner, name: str, config: stages.InspectConfig, *, uris: list[str]) -> dict[str, Any]:
+    """Return the Job that reads the files of target and head."""
+    storage = pods.join(
+        pods.scratch_storage(None),
+        pods.claim_storage([sources.locate(uri) for uri in uris]),
+        pods.config_map_storage(config_map=name, key=CONFIG_KEY, path=stages.CONFIG_PATH),
+    )
+    command = ("python", "-m", "paceline.stages", config.stage.lower(), "--config", stages.CONFIG_PATH)
+    chore = Chore(
+        part=INSPECT, command=command, storage=storage, retries=_INSPECT_RETRIES, deadline_s=_INSPECT_DEADLINE_S
+    )
+    return _job(owner, name, chore)
+
+
+def probe_job(owner: Owner, name: str, config: ProbeConfig, *, record_number: int) -> dict[str, Any]:
+    """Return the Job that measures one round; it is never retried in place, since half a round is no evidence."""
+    storage = pods.join(
+        pods.scratch_storage(None),
+        _prompts(owner.spec),
+        pods.config_map_storage(config_map=name, key=CONFIG_KEY, path=stages.CONFIG_PATH),
+    )
+    command = ("python", "-m", "paceline.probe", "--config", stages.CONFIG_PATH)
+    deadline = base.parse_duration(owner.spec.rollout.deadlines.analysis).total_seconds()
+    job = _job(owner, name, Chore(part=PROBE, command=command, storage=storage, retries=0, deadline_s=int(deadline)))
+    job["metadata"]["annotations"] = {ANNOTATION_ROUND: f"{record_number}/{config.round}"}
+    return job
+
+
+def prompts_path(spec: SpeculativeDeploymentSpec) -> str:
+    """Return where the probe's pod finds the prompts."""
+    prompts = spec.rollout.analysis.prompts
+    if prompts.config_map is not None:
+        return f"{stages.PROMPTS_DIR}/{prompts.config_map.key}"
+    return sources.locate(prompts.uri or "").path
+
+
+def _prompts(spec: SpeculativeDeploymentSpec) -> pods.Storage:
+    prompts = spec.rollout.analysis.prompts
+    if prompts.config_map is not None:
+        source = prompts.config_map
+        return pods.config_map_storage(config_map=source.name, key=source.key, path=prompts_path(spec))
+    return pods.claim_storage([sources.locate(prompts.uri or "")])
+
+
+def _small_template(template: PodTemplate) -> PodTemplate:
+    """Return what inspection and probe pods take over from the engine's: where they may run and as whom, but no GPU.
+
+    The environment stays, since a gated repository's token comes by it.
+    """
+    return PodTemplate(
+        node_selector=template.node_selector,
+        tolerations=template.tolerations,
+        service_account_name=template.service_account_name,
+        image_pull_secrets=template.image_pull_secrets,
+        image_pull_policy=template.image_pull_policy,
+        env=template.env,
+        resources=_SMALL,
+        run_as_user=template.run_as_user,
+    )
+
+
+def _job(owner: Owner, name: str, chore: Chore) -> dict[str, Any]:
+    template = _small_template(owner.spec.engine.pod_template)
+    container = pods.container(
+        name=MAIN,
+        image=owner.spec.prober_image or owner.stage_image,
+        command=chore.command,
+        template=template,
+        storage=chore.storage,
+    )
+    container["ports"] = [{"name": "progress", "containerPort": stages.PROGRESS_PORT, "protocol": "TCP"}]
+    return {
+        "apiVersion": kinds.JOB.api_version,
+        "kind": kinds.JOB.kind,
+        "metadata": owner.metadata(name, part=chore.part),
+        "spec": {
+            "backoffLimit": chore.retries,
+            "activeDeadlineSeconds": max(60, chore.deadline_s),
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": _failure_policy(),
+            "template": pods.pod_template(
+                template=template,
+                labels={**owner.labels, names.LABEL_PART: chore.part},
+                annotations={ANNOTATION_OWNER: owner.name},
+                containers=[container],
+                storage=chore.storage,
+                restart_policy="Never",
+            ),
+        },
+    }
+
+
+def _failure_policy() -> dict[str, Any]:
+    """Fail at once where a person must act, and charge no retry for a disruption by the node."""
+    return {
+        "rules": [
+            {
+                "action": "FailJob",
+                "onExitCodes": {"containerName": MAIN, "operator": "In", "values": [stages.EXIT_PERMANENT]},
+            },
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        ]
+    }
