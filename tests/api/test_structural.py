@@ -59,9 +59,16 @@ def test_rules_travel_with_every_use_of_their_model() -> None:
     assert properties["rearWheel"]["x-kubernetes-validations"] == expected
 
 
-def test_default_of_an_object_is_filled_by_its_fields() -> None:
-    """One default is said once: at the field."""
-    assert structural.structural(Bicycle)["properties"]["frontWheel"]["default"] == {}
+def test_default_of_an_object_is_spelled_out() -> None:
+    """The API server tries the rules on a default before it fills the fields below."""
+    assert structural.structural(Bicycle)["properties"]["frontWheel"]["default"] == {"size": 3, "colour": "Red"}
+
+
+def test_default_that_its_fields_contradict_is_refused() -> None:
+    """``wheel: {}`` would then differ from no wheel at all."""
+    model = pydantic.create_model("Bad", __base__=ApiModel, wheel=(Wheel, Wheel(size=9)))
+    with pytest.raises(structural.UnstructuralError, match="say it in one place"):
+        structural.structural(model)
 
 
 def test_empty_defaults_are_left_out_and_others_kept() -> None:

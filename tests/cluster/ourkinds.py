@@ -11,6 +11,7 @@ from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+
 from paceline.api import base, crd
 
 Document = dict[str, Any]

@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from kubernetes import client
+
 import crdrows
 import ourkinds
-import pytest
 from api import builders
 from bedctl import provider
-from kubernetes import client
 from paceline.api import base, crd
 from paceline.api import drafttrainingjob as dtj
 
@@ -45,9 +46,7 @@ def test_definitions_are_established(kinds: ourkinds.Kinds) -> None:
 
 
 @pytest.mark.parametrize("row", [*crdrows.RULES, *crdrows.SCHEMA], ids=lambda row: row.id)
-def test_good_object_is_accepted_and_bad_one_refused_with_its_message(
-    kinds: ourkinds.Kinds, row: crdrows.Row
-) -> None:
+def test_good_object_is_accepted_and_bad_one_refused_with_its_message(kinds: ourkinds.Kinds, row: crdrows.Row) -> None:
     """A refusal says what to change; the good neighbour shows that the rule refuses no more than that."""
     assert kinds.refusal(row.object(row.good)) == ""
     assert row.message in kinds.refusal(row.object(row.bad))

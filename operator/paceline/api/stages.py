@@ -25,7 +25,7 @@ EXIT_PERMANENT: Final = 42
 # A folder or file as a container sees it: mount root, claim and sub-path alone may take 500 characters.
 PodPath = Annotated[str, text(max_length=1024)]
 # What a pod measured. JSON as Python reads it knows NaN, which compares with nothing and would pass any gate.
-Measured = Annotated[float, pydantic.Field(ge=0, le=1e9, allow_inf_nan=False)]
+Measured = Annotated[float, pydantic.Field(ge=0, le=1e5, allow_inf_nan=False)]
 # Status is JSON to Kubernetes, whose integers end here.
 Count = Annotated[int, pydantic.Field(ge=0, le=2**53)]
 
@@ -141,7 +141,7 @@ class InspectResult(ApiModel):
     layers: Count
     vocabulary_size: Count
     weights_bytes: Count
-    auxiliary_layers: list[int]
+    auxiliary_layers: Annotated[list[Count], pydantic.Field(max_length=8)]
     """Layers the head will read, the configured ones or EAGLE-3's own choice."""
     hidden_state_bytes_per_token: Count
 
@@ -188,7 +188,7 @@ class EvaluateResult(ApiModel):
     stage: Literal["Evaluate"] = "Evaluate"
     acceptance_length: Measured
     """1 + accepted tokens / drafts."""
-    acceptance_by_position: list[Measured]
+    acceptance_by_position: Annotated[list[Measured], pydantic.Field(max_length=16)]
     drafts: Count
     accepted_tokens: Count
     prompts: Count

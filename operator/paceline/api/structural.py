@@ -72,7 +72,7 @@ def _convert(source: Mapping[str, Any], definitions: Mapping[str, Schema], path:
         schema["items"] = _convert(schema["items"], definitions, f"{path}[]")
     if isinstance(schema.get("additionalProperties"), dict):
         schema["additionalProperties"] = _convert(schema["additionalProperties"], definitions, f"{path}{{}}")
-    _settle_default(schema)
+    _settle_default(schema, path)
     return {key: schema[key] for key in sorted(schema, key=_position) if not _says_nothing(key, schema[key])}
 
 
@@ -106,18 +106,30 @@ def _optional(node: Schema, definitions: Mapping[str, Schema], path: str) -> Sch
     return _optional({**_resolve(rest[0], definitions), **outer}, definitions, path)
 
 
-def _settle_default(schema: Schema) -> None:
-    """Keep a default that says something; an object's own default shrinks to ``{}``, which its fields then fill.
+def _settle_default(schema: Schema, path: str) -> None:
+    """Keep a default that says something; an object's own is what its fields' defaults make of an empty one.
 
-    Empty lists and maps are left out: they mean the same as absent, and would be written into every stored object.
+    It is spelled out, since the API server tries the rules on a default before it fills the fields below. Empty lists and
+    maps are left out: they mean the same as absent, and would be written into every stored object.
     """
-    if "default" not in schema:
+    said = _without_empty(schema.pop("default", None))
+    if said in (None, [], {}):
         return
-    if "properties" in schema and schema["default"] is not None:
-        filled = any("default" in child for child in schema["properties"].values())
-        schema["default"] = {} if filled else None
-    if schema["default"] in (None, []) or (schema["default"] == {} and "properties" not in schema):
-        del schema["default"]
+    if "properties" in schema:
+        filled = {name: child["default"] for name, child in schema["properties"].items() if "default" in child}
+        if said != filled:
+            raise UnstructuralError(
+                path, f"has the default {said}, and its fields' own make {filled}; say it in one place"
+            )
+    schema["default"] = said
+
+
+def _without_empty(value: Any) -> Any:
+    """Return a default without what means absent: nulls, and empty lists and maps in it."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without_empty(child) for key, child in value.items()}
+    return {key: child for key, child in kept.items() if child not in (None, [], {})}
 
 
 def _plain(docstring: str) -> str:
