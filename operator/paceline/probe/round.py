@@ -11,7 +11,7 @@ from paceline.podside import clock as clocks
 from paceline.probe import transport as transports
 from paceline.probe import watch
 from paceline.probe.block import Arm, Driven, Place, Workload
-from paceline.probe.exchange import Asker, Trace
+from paceline.probe.exchange import Asker
 from paceline.probe.prompts import Prompt
 
 _WARMUP_TOKENS: Final = 32
@@ -99,13 +99,14 @@ async def _gate(arm: Arm, workload: Workload) -> None:
     Raises:
         NotAnsweringError: when it did not in several tries.
     """
-    trace: Trace | None = None
-    for _ in range(_GATE_TRIES):
+    seen = ""
+    for attempt in range(_GATE_TRIES):
+        if attempt:
+            await asyncio.sleep(_GATE_PAUSE_S)
         trace = (await arm.answer(workload, [0], max_tokens=min(_WARMUP_TOKENS, workload.max_tokens)))[0]
         if trace.fault is None:
             return
-        await asyncio.sleep(_GATE_PAUSE_S)
-    seen = trace.fault.message if trace and trace.fault else "no answer"
+        seen = trace.fault.message
     raise NotAnsweringError(
         f"arm {arm.arm.arm} at {arm.arm.url} completed no request in {_GATE_TRIES} tries; last seen: {seen}"
     )

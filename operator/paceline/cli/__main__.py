@@ -1,0 +1,36 @@
+"""``paceline``, and ``kubectl paceline`` where kubectl finds it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from paceline.cli import exits, judge, metrics, probe
+
+_DESCRIPTION = "Try what the operator decides, on recorded or freshly measured data."
+_COMMANDS = (metrics, judge, probe)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, 1 when it could not be done, 2 when it was asked wrongly."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except exits.UsageError as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        return exits.USAGE
+    except exits.FailedError as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        return exits.FAILED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paceline", description=_DESCRIPTION)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.register(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

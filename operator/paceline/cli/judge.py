@@ -1,0 +1,145 @@
+"""``paceline judge FILE``: try a decision on recorded measurements."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from paceline import judge
+from paceline.api import names
+from paceline.api.measurement import Measurement
+from paceline.cli import exits, output
+
+_TWO_ARMS = 2
+
+
+class Recorded(pydantic.BaseModel):
+    """A file of measurements: a rollout's record, a probe's report, or what ``paceline probe`` saved."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    measurements: list[Measurement]
+    candidate: str = ""
+    rival: str = ""
+    control: str = ""
+
+
+def register(commands: Any) -> None:
+    """Add the command to the tree."""
+    parser = commands.add_parser(
+        "judge",
+        help="judge recorded measurements",
+        description="Compare two arms as a rollout does. Exit code 0 whatever the verdict; 2 without such data.",
+    )
+    parser.add_argument(
+        "file", type=Path, help="JSON: a rollout's record.json, a probe's report, or a list of measurements"
+    )
+    parser.add_argument("--candidate", help="arm that is judged; by default what the file says, else its first block's")
+    parser.add_argument("--rival", help="arm it is compared with; by default what the file says, else the other one")
+    add_policy(parser)
+    output.add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Give a command the bar and the confidence."""
+    parser.add_argument(
+        "--bar", choices=("better", "no-worse"), default="better", help="what is asked of the candidate"
+    )
+    parser.add_argument("--min-gain-percent", type=float, default=3.0, help="for --bar better (default %(default)s)")
+    parser.add_argument("--max-regression-percent", type=float, default=3.0, help="for --bar no-worse (%(default)s)")
+    parser.add_argument("--confidence-percent", type=float, default=95.0, help="of all looks together (%(default)s)")
+    parser.add_argument("--min-rounds", type=int, default=2, help="no verdict from fewer (%(default)s)")
+    parser.add_argument("--max-rounds", type=int, default=6, help="rounds after these are ignored (%(default)s)")
+
+
+def policy_of(options: argparse.Namespace) -> judge.Policy:
+    """Return the policy that was typed."""
+    if not 1 <= options.min_rounds <= options.max_rounds:
+        raise exits.UsageError("--min-rounds must be at least 1 and not above --max-rounds")
+    if not 0 < options.confidence_percent < 100:  # noqa: PLR2004 - per cent
+        raise exits.UsageError("--confidence-percent must be above 0 and below 100")
+    return judge.Policy(
+        kind=judge.Bar.BETTER if options.bar == "better" else judge.Bar.NO_WORSE,
+        min_gain_percent=options.min_gain_percent,
+        max_regression_percent=options.max_regression_percent,
+        confidence_percent=options.confidence_percent,
+        min_rounds=options.min_rounds,
+        max_rounds=options.max_rounds,
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Return the exit code."""
+    recorded = _read(options.file)
+    candidate, rival = _arms(recorded, options)
+    found = judge.compare(recorded.measurements, candidate=candidate, rival=rival, policy=policy_of(options))
+    output.answer(describe(found, candidate=candidate, rival=rival), lines(found), form=options.output)
+    return exits.OK
+
+
+def describe(found: judge.Comparison, *, candidate: str, rival: str) -> dict[str, Any]:
+    """Return a comparison as JSON."""
+    document = dataclasses.asdict(found)
+    document["bands"] = [dict(band) for band in document["bands"]]
+    return {"candidate": candidate, "rival": rival, **document}
+
+
+def lines(found: judge.Comparison) -> list[str]:
+    """Return a comparison as text."""
+    whole = ["all", output.number(found.ratio), output.number(found.lower), output.number(found.upper)]
+    bands = [
+        [str(band.concurrency), output.number(band.ratio), output.number(band.lower), output.number(band.upper)]
+        for band in found.bands
+    ]
+    return [
+        f"{found.verdict}: {found.reason} ({found.message})",
+        *output.table(["concurrency", "ratio", "lower", "upper"], [*bands, whole]),
+        f"{found.samples} samples from {found.rounds} rounds",
+    ]
+
+
+def _read(path: Path) -> Recorded:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if text.lstrip().startswith("["):
+            adapter: pydantic.TypeAdapter[list[Measurement]] = pydantic.TypeAdapter(list[Measurement])
+            return Recorded(measurements=adapter.validate_json(text))
+        return Recorded.model_validate_json(text)
+    except OSError as error:
+        raise exits.UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except (pydantic.ValidationError, UnicodeDecodeError) as error:
+        raise exits.UsageError(f"{str(path)!r} holds no measurements: {_first(error)}") from error
+
+
+def _first(error: pydantic.ValidationError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    one = error.errors()[0]
+    return f"{'.'.join(str(part) for part in one['loc']) or 'the document'}: {one['msg']}"
+
+
+def _arms(recorded: Recorded, options: argparse.Namespace) -> tuple[str, str]:
+    """Return candidate and rival: as typed, as the file says, or as there are only two."""
+    seen = list(dict.fromkeys(one.arm for one in recorded.measurements))
+    candidate = options.candidate or _as_arm(recorded.candidate, seen) or (seen[0] if seen else "")
+    said = options.rival or _as_arm(recorded.rival or recorded.control, seen)
+    others = [arm for arm in seen if arm != candidate]
+    rival = said or (others[0] if len(seen) == _TWO_ARMS else "")
+    if not candidate or not rival:
+        raise exits.UsageError(
+            f"which arms to compare is not clear; name them with --candidate and --rival ({_named(seen)})"
+        )
+    return candidate, rival
+
+
+def _as_arm(said: str, seen: Sequence[str]) -> str:
+    """Return an arm as measurements name it: records say the full digest of a revision, blocks its short hash."""
+    return names.short(said) if said and said not in seen else said
+
+
+def _named(seen: Sequence[str]) -> str:
+    return f"the file has {', '.join(seen)}" if seen else "the file has no blocks"

@@ -1,0 +1,115 @@
+"""``paceline probe``, against real sockets."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from paceline.cli.__main__ import main
+from probe.engine import Engine
+
+
+@contextmanager
+def served(engine: Engine) -> Iterator[str]:
+    """Serve ``engine`` from a thread and yield its URL; the command brings an event loop of its own."""
+
+    async def chat(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        async for event in engine.events(await request.json(), 0):
+            await response.write(event)
+        return response
+
+    async def scrape(_: web.Request) -> web.Response:
+        return web.Response(text=engine.metrics())
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": engine.model}]})
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.add_routes(
+            [web.post("/v1/chat/completions", chat), web.get("/metrics", scrape), web.get("/v1/models", models)]
+        )
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    runner = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    """Return a file of prompts."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+    return path
+
+
+def test_clearly_faster_server_passes_and_is_saved_for_the_judge(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, prompts: Path
+) -> None:
+    """Five tokens a step against one; the saved file gives the same verdict again."""
+    fast, slow = (Engine(answer_tokens=40, chunk_s=0.01, tokens_per_chunk=count) for count in (5, 1))
+    with served(fast) as candidate, served(slow) as control:
+        code = main(
+            [
+                "probe",
+                *("--url", candidate, "--url", control),
+                *("--prompts", str(prompts), "--concurrency", "2", "--max-tokens", "40"),
+                *("--save", str(tmp_path / "saved.json"), "-o", "json"),
+            ]
+        )
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said["comparison"]["verdict"], said["comparison"]["reason"]) == (0, "Pass", "Faster")
+    assert main(["judge", str(tmp_path / "saved.json"), "-o", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again == said["comparison"]
+
+
+def test_one_server_is_profiled(capsys: pytest.CaptureFixture[str], prompts: Path) -> None:
+    """Without a verdict: there is nothing to compare it with."""
+    with served(Engine(tokens_per_chunk=2)) as url:
+        code = main(["probe", "--url", url, "--prompts", str(prompts), "--concurrency", "1", "--min-rounds", "1"])
+    said = capsys.readouterr()
+    assert code == 0
+    assert [line.split()[0] for line in said.out.splitlines()] == ["arm", "candidate", "candidate"]
+    assert "tok/s" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--concurrency", "one"), "not possible"),
+        (("--url", "http://a", "--url", "http://b", "--url", "http://c"), "at most 3"),
+        (("--prompts", "/absent"), "/absent"),
+    ],
+)
+def test_impossible_measurement_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], prompts: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """Before any server is asked."""
+    code = main(["probe", "--model", "m", "--url", "http://127.0.0.1:9", "--prompts", str(prompts), *arguments])
+    assert (code, words in capsys.readouterr().err) == (2, True)
+
+
+def test_server_that_is_away_fails_with_its_address(capsys: pytest.CaptureFixture[str], prompts: Path) -> None:
+    """Exit code 1: asked rightly, not to be had."""
+    code = main(["probe", "--url", "http://127.0.0.1:9", "--prompts", str(prompts)])
+    assert (code, "127.0.0.1" in capsys.readouterr().err) == (1, True)
