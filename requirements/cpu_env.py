@@ -7,7 +7,7 @@ file. Standard library only, since this runs on a bare machine before any enviro
 
     python requirements/cpu_env.py venv     # prints .../venv/<key>
     python requirements/cpu_env.py model    # prints .../models/smollm2-135m-<key>
-    python requirements/cpu_env.py lock     # rewrites cpu.lock from cpu.in
+    python requirements/cpu_env.py lock     # rewrites cpu.lock and trainer.lock
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("verb", choices=("venv", "model", "lock"))
     verb = parser.parse_args().verb
     if verb == "lock":
-        compile_lock()
+        compile_locks()
     else:
         print(ensure_venv() if verb == "venv" else ensure_model())
     return 0
@@ -105,12 +105,14 @@ def convert_model(converter: Path, model: Path) -> None:
         out.rename(model)
 
 
-def compile_lock() -> None:
-    """Resolve cpu.in again."""
+def compile_locks() -> None:
+    """Resolve cpu.in and trainer.in again; the trainer's image has a newer Python than the oldest we support."""
+    common = (ensure_uv(), "pip", "compile", "--quiet", "--no-annotate", "--no-header")
     run(
-        *(ensure_uv(), "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-version", "3.11"),
-        *("--override", HERE / "cpu.overrides.txt", HERE / "cpu.in", "-o", HERE / "cpu.lock"),
+        *(*common, "--python-version", "3.11", "--override", HERE / "cpu.overrides.txt"),
+        *(HERE / "cpu.in", "-o", HERE / "cpu.lock"),
     )
+    run(*common, "--python-version", "3.12", HERE / "trainer.in", "-o", HERE / "trainer.lock")
 
 
 def ensure_uv() -> Path:

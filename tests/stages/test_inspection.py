@@ -91,3 +91,74 @@ def test_bucket_is_refused_with_a_remedy(tmp_path):
     """The trainer's tools cannot read from S3."""
     with pytest.raises(PermanentError, match="copy it to a volume"):
         _inspect(tmp_path, target=stages.TargetRef(path="s3://bucket/model"))
+
+
+def _head(root, **config):
+    folder = root / "head"
+    folder.mkdir()
+    decoder = {"hidden_size": 8, "vocab_size": 32, **config.pop("decoder", {})}
+    document = {"transformer_layer_config": decoder, "draft_vocab_size": 16, **config}
+    (folder / "config.json").write_text(json.dumps(document))
+    builders.write_safetensors(folder / "model.safetensors", {"fc.weight": (2, 2)})
+    return folder
+
+
+def _problems(root, **fields):
+    builders.write_target(root / "target")
+    return _inspect(root, head_path=str(root / "head"), **fields).head_problems
+
+
+def test_fitting_head_has_no_problems(tmp_path):
+    """Sizes agree, and without a manifest nothing more is known."""
+    _head(tmp_path, eagle_aux_hidden_state_layer_ids=[2, 15, 27])
+    assert _problems(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"decoder": {"hidden_size": 7168}}, "size 7168 and the target's have 8"),
+        ({"decoder": {"vocab_size": 129280}}, "vocabulary has 129280 tokens and the target's 32"),
+        ({"draft_vocab_size": 64}, "draft vocabulary of 64 exceeds"),
+        ({"eagle_aux_hidden_state_layer_ids": [2, 30, 58]}, "reads layer 58 and the target has 30"),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [31]}}, "reads layer 31"),
+    ],
+)
+def test_head_for_another_model_is_told_by_its_config(tmp_path, config, said):
+    """A sibling's head is found out before a server loads it."""
+    _head(tmp_path, **config)
+    (problem,) = _problems(tmp_path)
+    assert said in problem
+
+
+def test_manifest_of_another_target_is_told(tmp_path):
+    """Same sizes, another tokenizer: only the digests know."""
+    folder = _head(tmp_path)
+    other = {"tokenizerDigest": "sha256:" + "b" * 64, "digest": "sha256:" + "c" * 64}
+    (folder / "manifest.json").write_text(json.dumps({"target": other, "files": {}}))
+    assert [problem.split(" and ")[0] for problem in _problems(tmp_path)] == [
+        "the head was trained for tokenizer sha256:bbbbbbbbbbbb",
+        "the head was trained for target sha256:cccccccccccc",
+    ]
+
+
+def test_changed_weights_are_told(tmp_path):
+    """A published head is what its manifest says."""
+    folder = _head(tmp_path)
+    (folder / "manifest.json").write_text(json.dumps({"files": {"model.safetensors": builders.DIGEST}}))
+    (problem,) = _problems(tmp_path)
+    assert "not what the head's manifest says" in problem
+
+
+def test_wanted_manifest_must_be_there(tmp_path):
+    """A digest that was given is checked, not forgotten."""
+    _head(tmp_path)
+    (problem,) = _problems(tmp_path, head_manifest_digest=builders.DIGEST)
+    assert "holds no manifest.json" in problem
+
+
+def test_missing_head_names_the_drafts_uri(tmp_path):
+    """The message speaks of the head, not of the target."""
+    (problem,) = _problems(tmp_path)
+    assert problem.startswith("head folder")
+    assert "the draft's uri" in problem

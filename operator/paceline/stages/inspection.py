@@ -12,7 +12,7 @@ from typing import Any, Final
 import pydantic
 
 from paceline.api import names, stages
-from paceline.stages import target_files, workspace
+from paceline.stages import heads, target_files, workspace
 from paceline.stages.context import Context
 from paceline.stages.failures import PermanentError
 
@@ -42,19 +42,34 @@ def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
     weights = read_weights(folder, config)
     layers = choose_layers(config.auxiliary_layers, layers=text.num_hidden_layers)
     tokenizer = tokenizer_digest(folder)
-    return stages.InspectResult(
+    facts = heads.Facts(
         digest=names.digest(
             {"files": small_digests(folder, _GENERATION_FILES), "weights": weights, "tokenizer": tokenizer}
         ),
         tokenizer_digest=tokenizer,
-        architecture=str(next(iter(document.get("architectures") or ["unknown"]))),
         hidden_size=text.hidden_size,
         layers=text.num_hidden_layers,
         vocabulary_size=text.vocab_size,
+    )
+    return stages.InspectResult(
+        digest=facts.digest,
+        tokenizer_digest=tokenizer,
+        architecture=str(next(iter(document.get("architectures") or ["unknown"]))),
+        hidden_size=facts.hidden_size,
+        layers=facts.layers,
+        vocabulary_size=facts.vocabulary_size,
         weights_bytes=sum(size for _, size, _ in weights),
         auxiliary_layers=layers,
-        hidden_state_bytes_per_token=(len(layers) + 1) * text.hidden_size * _STATE_BYTES,
+        hidden_state_bytes_per_token=(len(layers) + 1) * facts.hidden_size * _STATE_BYTES,
+        head_problems=_head_problems(config, facts),
     )
+
+
+def _head_problems(config: stages.InspectConfig, facts: heads.Facts) -> list[str]:
+    if config.head_path is None:
+        return []
+    head = stages.TargetRef(path=config.head_path)
+    return heads.problems(head, facts, manifest_digest=config.head_manifest_digest)
 
 
 def parse_text_config(document: dict[str, Any]) -> TextConfig:

@@ -61,6 +61,8 @@ def copy_head(source: Path, target: Path, *, verifier: str) -> None:
             f"{source} is no speculators checkpoint: its config.json has no speculators_config.verifier"
         )
     speculators["verifier"]["name_or_path"] = verifier
+    # Points to a Python file of the trainer's that engines do not need and must not run.
+    document.pop("auto_map", None)
     (target / target_files.CONFIG).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     for file in target_files.weight_files(source):
         shutil.copyfile(file.path, target / file.path.name)

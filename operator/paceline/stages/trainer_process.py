@@ -94,6 +94,9 @@ def _move_into_place(source: Path, target: Path) -> None:
         return
     if target.exists():
         shutil.rmtree(target)
+    # Safetensors are written for their owner alone; the engine that evaluates the head may run as somebody else.
+    for path in source.iterdir():
+        path.chmod(0o644)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
 
