@@ -82,13 +82,15 @@ def break_even(
     hold the noise of both.
     """
     paired = pairs.pair([one for one in measurements if one.concurrency == concurrency], candidate=arm, rival=control)
-    estimates = [
-        math.log(length) - one.log_ratio
-        for one in paired.pairs
-        if (length := one.candidate.acceptance_length) is not None
-    ]
-    found = interval.of_log_ratios(estimates, confidence=confidence_percent / 100.0, looks=looks)
-    probe = acceptance_length([one.candidate for one in paired.pairs])
+    drafting = [one for one in paired.pairs if one.candidate.acceptance_length is not None]
+    estimates = [math.log(one.candidate.acceptance_length or 1.0) - one.log_ratio for one in drafting]
+    found = interval.of_log_ratios(
+        estimates,
+        confidence=confidence_percent / 100.0,
+        looks=looks,
+        resolution=max((one.resolution for one in drafting), default=0.0),
+    )
+    probe = acceptance_length([one.candidate for one in drafting])
     if found is None or probe is None:
         return None
     return BreakEven(
