@@ -1,7 +1,7 @@
 """The table of what the API server accepts and refuses: one row a rule, with a good object beside the bad one.
 
-Rows of RULES are the CEL rules, one at least for each: their messages are ours and are compared whole. Rows of SCHEMA are
-bounds, enums, list types and patterns, whose messages are the API server's.
+Rows of RULES are the CEL rules, one at least for each: their messages are ours. Rows of SCHEMA are bounds, enums, list
+types and patterns, whose messages are the API server's.
 """
 
 from dataclasses import dataclass, field
@@ -10,8 +10,6 @@ from typing import Any
 from api import builders
 
 Document = dict[str, Any]
-
-POD_TEMPLATE = "podTemplate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

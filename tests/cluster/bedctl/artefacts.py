@@ -59,7 +59,7 @@ class Artefact:
         if not self.module:
             return []
         folder = layout.source_root() / self.module
-        return [*sorted(folder.glob("*.go")), folder / "go.mod", folder / "go.sum"]
+        return [*sorted(folder.rglob("*.go")), folder / "go.mod", folder / "go.sum"]
 
 
 def _kubernetes_link_flags() -> str:
@@ -73,7 +73,7 @@ def _from_plugins(*paths: str) -> tuple[str, ...]:
     return tuple(f"github.com/containernetworking/plugins/plugins/{path}@{CNI_PLUGINS}" for path in paths)
 
 
-BED = Artefact(name="bed", programs=("bed",), module="bed", link_flags=_kubernetes_link_flags())
+BED = Artefact(name="bed", programs=("bed", "pause"), module="bed", link_flags=_kubernetes_link_flags())
 DNS = Artefact(name="dns", programs=("dns",), module="dns")
 CONTAINERD_PROGRAMS = Artefact(
     name="containerd",
@@ -124,7 +124,7 @@ def _build(artefact: Artefact) -> None:
         flags = ["-trimpath", "-ldflags", artefact.link_flags]
         if artefact.module:
             source = layout.source_root() / artefact.module
-            shell.run(["go", "build", *flags, "-o", draft / artefact.programs[0], "."], env=env, cwd=source)
+            shell.run(["go", "build", *flags, "-o", f"{draft}/", "./..."], env=env, cwd=source)
         else:
             shell.run(["go", "install", *flags, *artefact.packages], env=env, cwd=draft)
         draft.chmod(0o755)

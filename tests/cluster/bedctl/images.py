@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bedctl import layout, rootfs
+from bedctl import artefacts, layout, rootfs
 from bedctl.errors import BedError
 
 BASE = "localhost/bed/base:1"
@@ -58,8 +58,9 @@ def build(image: Image) -> Path:
 
 def standard() -> list[Path]:
     """Return the images that every node gets: the sandbox of each pod, and one with nothing but the machine."""
-    sleep = ("/usr/bin/sleep", "infinity")
-    return [build(Image(name=PAUSE, entrypoint=sleep)), build(Image(name=BASE, command=sleep))]
+    pause = Image(name=PAUSE, entrypoint=("/pause",), layers={"/pause": artefacts.BED.program("pause")})
+    base = Image(name=BASE, command=("/usr/bin/sleep", "infinity"))
+    return [build(pause), build(base)]
 
 
 def _config(image: Image, layers: Sequence[bytes]) -> dict[str, object]:

@@ -15,7 +15,6 @@ from bedctl import (
     layout,
     network,
     node,
-    processes,
     record,
     teardown,
 )
@@ -55,6 +54,7 @@ def _running(name: str) -> Bed | None:
     if bed is None or not controlplane.is_running(bed):
         return None
     whole = all(node.is_running(bed, number) for number in range(1, bed.nodes + 1))
+    whole = whole and (bed.nodes == 0 or dns.is_running(bed))
     return bed if whole and api.connect(bed).ready() else None
 
 
@@ -84,10 +84,12 @@ def _add_nodes(bed: Bed, nodes: int) -> Bed:
             record.save(bed.with_nodes(number))
             node.start(grown, number, archives)
     controlplane.wait_ready(grown)
-    if missing and processes.recorded(bed.layout, dns.NAME) is None:
+    if missing and not dns.is_running(bed):
         dns.start(grown, artefacts.DNS.program("dns"))
     for number in missing:
         node.wait_ready(grown, number)
+    if missing:
+        dns.wait_ready(grown)
     return grown
 
 
