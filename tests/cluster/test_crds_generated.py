@@ -1,7 +1,7 @@
 """Objects that nobody thought of: the models and a real API server must think the same of them.
 
-They are generated from the definitions themselves. What the rules of CEL refuse is not a disagreement, since pydantic does
-not know them; each refusal must then be one of our own messages.
+They are generated from the definitions themselves. What the rules of CEL refuse is not a disagreement, since pydantic
+does not know them; each refusal must then be one of our own messages.
 """
 
 import functools
@@ -24,17 +24,19 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 RESOURCES = {resource.kind: resource for resource in crd.RESOURCES}
 BUILDERS = {"SpeculativeDeployment": builders.deployment, "DraftTrainingJob": builders.training_job}
 RULE_MESSAGES = tuple({row.message for row in crdrows.RULES})
-# Patterns that only rules of CEL narrow further; generated as a user would write them, so that most objects are accepted.
+# What rules of CEL narrow further, as a user would write it, so that many objects are accepted.
 LIKELY = {
     "uri": st.sampled_from(["pvc://models/a", "pvc://models/b/c.jsonl"]),
     "image": st.sampled_from([builders.IMAGE, f"registry.example:5000/vllm:v0.33.0@{builders.DIGEST}"]),
+    "prompts": st.sampled_from([{"configMap": {"name": "prompts"}}, {"uri": "pvc://data/p.jsonl", "maxSamples": 9}]),
+    "sequenceLength": st.integers(64, 4096),
     "method": st.sampled_from(["None", "Ngram"]),
 }
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 OPAQUE = st.dictionaries(ANYTHING.filter(bool), ANYTHING | st.integers(0, 9) | st.booleans(), max_size=3)
 # The API server is asked over HTTP, and a slow machine is no failure of the property.
 SLOW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -52,17 +54,15 @@ def values(schema: dict[str, Any], name: str = "", *, whole: bool = False) -> st
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
-        return st.integers(0, 2**40) | st.from_regex(schema["pattern"], fullmatch=True)
-    match schema["type"]:
-        case "string":
-            return _strings(schema)
-        case "integer":
-            return st.integers(schema.get("minimum", -(2**31)), schema.get("maximum", 2**31))
-        case "boolean":
-            return st.booleans()
-        case "array":
-            return _lists(schema, whole=whole)
-    return _objects(schema, whole=whole)
+        return st.integers(0, 2**40) | st.from_regex(schema["pattern"].removesuffix("$") + r"\Z", fullmatch=True)
+    kinds_of_value = {
+        "string": lambda: _strings(schema),
+        "integer": lambda: st.integers(schema.get("minimum", -(2**31)), schema.get("maximum", 2**31)),
+        "boolean": st.booleans,
+        "array": lambda: _lists(schema, whole=whole),
+        "object": lambda: _objects(schema, whole=whole),
+    }
+    return kinds_of_value[schema["type"]]()
 
 
 def _strings(schema: dict[str, Any]) -> st.SearchStrategy[str]:
@@ -108,7 +108,7 @@ def _part(kind: str, part: str) -> dict[str, Any]:
 
 @functools.cache
 def _values(kind: str, part: str, *, whole: bool) -> st.SearchStrategy[Any]:
-    """Return what obeys the schema of ``spec`` or ``status``; built once, since that takes longer than to draw from it."""
+    """Return what obeys the schema of ``spec`` or ``status``; built once, since that takes longer than a draw."""
     return values(_part(kind, part), whole=whole)
 
 

@@ -109,8 +109,8 @@ def _optional(node: Schema, definitions: Mapping[str, Schema], path: str) -> Sch
 def _settle_default(schema: Schema, path: str) -> None:
     """Keep a default that says something; an object's own is what its fields' defaults make of an empty one.
 
-    It is spelled out, since the API server tries the rules on a default before it fills the fields below. Empty lists and
-    maps are left out: they mean the same as absent, and would be written into every stored object.
+    It is spelled out, since the API server tries the rules on a default before it fills the fields below. Empty lists
+    and maps are left out: they mean the same as absent, and would be written into every stored object.
     """
     said = _without_empty(schema.pop("default", None))
     if said in (None, [], {}):
