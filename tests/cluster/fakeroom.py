@@ -98,9 +98,7 @@ class Children:
         job = self.job
         if job is None or not (job.get("status") or {}).get("succeeded"):
             return None
-        pods = self.view.labelled(
-            kinds.POD, job["metadata"]["namespace"], LABEL_FINISHED, job["metadata"]["name"]
-        )
+        pods = self.view.labelled(kinds.POD, job["metadata"]["namespace"], LABEL_FINISHED, job["metadata"]["name"])
         for pod in pods:
             for container in pod["status"].get("containerStatuses") or ():
                 ended = container["state"].get("terminated")

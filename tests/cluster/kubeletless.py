@@ -86,8 +86,7 @@ def status_of(pod: Mapping[str, Any], play: Play) -> dict[str, Any]:
             {"type": name, "status": value, "lastTransitionTime": _NOW} for name, value in conditions.items()
         ],
         "containerStatuses": [
-            _container(container, play, is_first=position == 0)
-            for position, container in enumerate(spec["containers"])
+            _container(container, play, is_first=position == 0) for position, container in enumerate(spec["containers"])
         ],
         "initContainerStatuses": [
             _container(container, play, is_first=False) for container in spec.get("initContainers") or ()

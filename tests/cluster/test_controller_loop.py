@@ -88,7 +88,8 @@ async def test_room_is_carried_to_its_end(control_plane, api, namespace, setting
             stored = await complete(api, namespace)
         assert await end_state(api, namespace) == WANTED
         assert {one["type"]: one["reason"] for one in stored["status"]["conditions"]} == {
-            "Accepted": "TargetRead", "Complete": "Published",
+            "Accepted": "TargetRead",
+            "Complete": "Published",
         }
         events = await api.server.request("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
         ours = [one["reason"] for one in events["items"] if one["regarding"]["kind"] == "DraftTrainingJob"]
@@ -214,7 +215,9 @@ async def test_foreign_job_is_untouched_and_told(control_plane, api, namespace, 
     made = await make_resource(api, namespace)
     name = fakeroom_job_name(made)
     theirs = {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "suspend": True,
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "theirs"}]}},
