@@ -20,6 +20,12 @@ def test_result_of_a_complete_job_is_entered_once() -> None:
     assert collected(owner, *objects, builders.remembered(first)) == first
 
 
+def test_start_is_remembered_beside_the_status() -> None:
+    """A status that is lost later does not set a started run back, nor open its spec to edits for good."""
+    kept = builders.remembered(builders.record(Stage.INSPECT))
+    assert collected(builders.started(), kept).started_at == builders.at(-600)
+
+
 def test_pod_that_is_late_in_the_cache_is_waited_for() -> None:
     """A complete Job without its pod has lost nothing yet."""
     job = builders.job(Stage.INSPECT, **builders.complete(ago_s=5))

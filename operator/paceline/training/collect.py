@@ -10,6 +10,9 @@ from paceline.training import attempts, observe, places, reports, results
 def collect(seen: observe.Observed, now: float) -> results.Record:
     """Return the record with everything that is over entered into it."""
     record = _about_this_spec(seen)
+    if record.started_at is None and seen.start_time is not None:
+        # The pass that claimed the start wrote only status; from here on it outlives a status that is lost.
+        record = record.model_copy(update={"started_at": seen.start_time})
     for job in seen.stage_jobs.values():
         record = charge(record, job, pods=[pod for pod in job.pods if pod.over or pod.deleting], now=now)
     folders = places.locate(seen.spec, seen.uid)
