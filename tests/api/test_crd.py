@@ -59,6 +59,11 @@ def test_generated_text_reads_back_as_the_definition(resource: crd.CustomResourc
     assert "&id" not in text
 
 
+def test_text_that_begins_like_a_number_is_quoted() -> None:
+    """kubectl and Helm would read a bare ``1e-4`` as a number, and PyYAML would not tell."""
+    assert "default: '1e-4'" in crd.render(next(r for r in crd.RESOURCES if r.kind == "DraftTrainingJob"))
+
+
 def test_only_the_serving_kind_scales() -> None:
     """A training run has no replicas."""
     scaling = {r.kind: "scale" in _version(r)["subresources"] for r in crd.RESOURCES}

@@ -5,6 +5,7 @@ chart's ``crds/``, for Helm. CI runs ``--check``, so that neither can be edited 
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -170,7 +171,10 @@ def _root_schema(resource: CustomResource) -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes every value in full, since the API server's YAML reader is not the place to try anchors on."""
+    """Writes what every YAML reader reads alike: no anchors, and quotes around text that begins like a number.
+
+    PyYAML takes ``1e-4`` for text and leaves it bare; kubectl and Helm read a number there.
+    """
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
         """Never use an anchor."""
@@ -179,6 +183,14 @@ class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as above
         """Indent the items of a list below its key."""
         super().increase_indent(flow, indentless=False)
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "'" if re.match(r"[-+]?\.?[0-9]", text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def stale(folders: Sequence[Path]) -> Iterator[Path]:
