@@ -1,4 +1,4 @@
-"""The Helm chart: rendered by Helm, taken by a real API server under restricted pod security, with no right too many."""
+"""The Helm chart: rendered by Helm, taken by an API server under restricted pod security, with no right too many."""
 
 import json
 import subprocess
@@ -17,6 +17,8 @@ from paceline.controller.settings import Settings
 pytestmark = pytest.mark.cluster
 
 CHART = Path(__file__).parents[2] / "charts" / "paceline"
+# Another name than that of the objects which other tests make by hand.
+RELEASE = "trial-paceline"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 # Everything that can be switched on, so that every template is rendered; a ServiceMonitor needs CRDs of its own.
 EVERYTHING = {
@@ -137,7 +139,7 @@ def test_operator_reads_the_environment_that_the_chart_gives(run: Run, namespace
 
 def test_installation_gives_the_kinds_and_no_right_too_many(run: Run, namespace: str) -> None:
     """What the account may do is asked of the API server itself."""
-    _good(run("helm", "install", "paceline", CHART, "--namespace", namespace))
+    _good(run("helm", "install", RELEASE, CHART, "--namespace", namespace))
     try:
         for resource in crd.RESOURCES:
             name = f"crd/{resource.plural}.paceline.dev"
@@ -151,7 +153,7 @@ def test_installation_gives_the_kinds_and_no_right_too_many(run: Run, namespace:
             assert not _may(run, namespace, words), words
         assert not _may(run, namespace, "create serviceaccounts --subresource=token")
     finally:
-        _good(run("helm", "uninstall", "paceline", "--namespace", namespace))
+        _good(run("helm", "uninstall", RELEASE, "--namespace", namespace))
 
 
 def _rendered(run: Run, namespace: str, folder: Path, values: dict[str, Any]) -> str:
@@ -170,7 +172,7 @@ def _environment(documents: list[dict[str, Any]]) -> dict[str, str]:
 
 def _may(run: Run, namespace: str, words: str) -> bool:
     """Whether the operator's account may do this in some other namespace."""
-    account = f"system:serviceaccount:{namespace}:paceline"
+    account = f"system:serviceaccount:{namespace}:{RELEASE}"
     answer = run("kubectl", "auth", "can-i", *words.split(), "--namespace", "default", f"--as={account}")
     assert answer.stdout.strip() in {"yes", "no"}, answer.stderr
     return answer.stdout.strip() == "yes"
