@@ -127,7 +127,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_up(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _verb(commands, "up", _up, "start a bed, or do nothing if it runs; prints what to export")
-    verb.add_argument("--nodes", type=int, default=int(os.environ.get("NODES") or "1"), help="0 is no node ($NODES, or 1)")
+    verb.add_argument(
+        "--nodes", type=int, default=int(os.environ.get("NODES") or "1"), help="0 is no node ($NODES, or 1)"
+    )
     verb.add_argument("--mount", action="append", default=[], help="a further folder for every container, read-only")
     verb.add_argument("--load", action="append", default=[], type=Path, help="an image archive for every node")
 

@@ -15,7 +15,5 @@ def ensure(bed: Bed, program: Path) -> None:
         names.append(".".join(["kubernetes", "default", "svc", "cluster.local"][:length]))
     nodes = {layout.node_name(number): addresses.node(number) for number in range(1, bed.nodes + 1)}
     config = layout.root / "certificates.json"
-    config.write_text(
-        json.dumps({"dir": str(layout.pki), "server": bed.server, "serverNames": names, "nodes": nodes})
-    )
+    config.write_text(json.dumps({"dir": str(layout.pki), "server": bed.server, "serverNames": names, "nodes": nodes}))
     shell.run([program, "certificates", config])

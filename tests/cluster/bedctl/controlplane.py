@@ -29,7 +29,9 @@ def wait_ready(bed: Bed) -> None:
 
     def serves() -> bool:
         if processes.recorded(bed.layout, NAME) is None:
-            raise BedError(f"The control plane ended early. The end of {log}:\n{log.read_text(errors='replace')[-1500:]}")
+            raise BedError(
+                f"The control plane ended early. The end of {log}:\n{log.read_text(errors='replace')[-1500:]}"
+            )
         return client.ready()
 
     def accounts_exist() -> bool:

@@ -26,7 +26,9 @@ def cache_root() -> Path:
     root = Path(base).resolve() / "paceline"
     for hidden in ("/run/", "/var/", "/proc/", "/sys/"):
         if str(root).startswith(hidden):
-            raise BedError(f"The cache folder {root} lies below {hidden}, which a node hides; set XDG_CACHE_HOME elsewhere.")
+            raise BedError(
+                f"The cache folder {root} lies below {hidden}, which a node hides; set XDG_CACHE_HOME elsewhere."
+            )
     return root
 
 
