@@ -102,10 +102,8 @@ class Cluster:
             body: JSON text.
         """
         address = f"/api/v1/namespaces/{self.namespace}/services/{service}/proxy/{path}"
-        answer: dict[str, Any] = self.api.client.call_api(
-            address, "POST", header_params={"Content-Type": "application/json"}, body=json.loads(body),
-            auth_settings=["BearerToken"], response_types_map={200: "object"}, _request_timeout=300,
-        )[0]  # fmt: skip
+        response = self.api.request("post", address, body=json.loads(body), serialize=False, _request_timeout=300)
+        answer: dict[str, Any] = json.loads(response.data)
         return answer
 
     def delete_namespace(self, name: str) -> None:

@@ -146,17 +146,23 @@ class Flow:
 
     def _say_progress(self) -> None:
         job = self.cluster.get(manifests.API, "DraftTrainingJob", manifests.JOB) or {}
-        progress = job.get("status", {}).get("progress")
-        if job.get("status", {}).get("phase") == "Running" and progress:
-            self.story.training.append((self.console.elapsed_s(), progress["stage"], progress.get("percent", 0)))
-            text = f"{progress['stage']}: {progress.get('message', '')}"
-            self.console.progress(text, percent=progress.get("percent", 0), left_s=_seconds(progress.get("eta")))
+        if job.get("status", {}).get("phase") == "Running":
+            self._say_training(job["status"])
             return
         status = self.deployment().get("status", {})
         rollout = status.get("rollout", {})
-        said = next((one["message"] for one in status.get("conditions", ()) if one["type"] == "Progressing"), "")
         percent = rollout.get("percent") if rollout.get("phase") == "Measuring" else None
-        self.console.progress(said or "waiting for the operator", percent=percent)
+        self.console.progress(_said(status) or "waiting for the operator", percent=percent)
+
+    def _say_training(self, status: Mapping[str, Any]) -> None:
+        progress = status.get("progress")
+        if not progress:
+            self.console.progress(_said(status))
+            return
+        percent = progress.get("percent", 0)
+        self.story.training.append((self.console.elapsed_s(), progress["stage"], percent))
+        text = f"{progress['stage']}: {progress.get('message', '')}"
+        self.console.progress(text, percent=percent, left_s=_seconds(progress.get("eta")))
 
     def _moment(self, text: str) -> None:
         self.console.line(text)
@@ -189,6 +195,12 @@ def _arm_name(inputs: Mapping[str, Any]) -> str:
 def _messages(resource: Mapping[str, Any]) -> str:
     said: Sequence[Mapping[str, Any]] = resource.get("status", {}).get("conditions", ())
     return "; ".join(f"{one['reason']}: {one['message']}" for one in said if one.get("message"))
+
+
+def _said(status: Mapping[str, Any]) -> str:
+    """Return what the Progressing condition says."""
+    conditions: Sequence[Mapping[str, Any]] = status.get("conditions", ())
+    return next((str(one["message"]) for one in conditions if one["type"] == "Progressing"), "")
 
 
 def _seconds(duration: str | None) -> float | None:
