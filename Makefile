@@ -20,6 +20,10 @@ help:  ## Show the targets.
 dev-env:  ## Make the development environment and print its folder.
 	@$(PYTHON) requirements/dev_env.py
 
+.PHONY: demo
+demo:  ## The whole job, for real, on this machine: a head that is promoted, and a revision that is rolled back.
+	@dev=$(DEV); PYTHONPATH=operator:tests/cluster:. "$$dev/python" -m demo $(ARGS)
+
 .PHONY: test
 test:  ## Everything: unit, schema, real API server, real node, and the loop end to end.
 	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
@@ -32,15 +36,16 @@ unit:  ## What needs neither a cluster nor the heavy environment: seconds.
 lint:  ## Style, types, the direction of imports, and stale generated files.
 	@dev=$(DEV); export PYTHONPATH=operator; set -x; \
 	"$$dev/ruff" check; "$$dev/ruff" format --check; "$$dev/mypy"; "$$dev/lint-imports" --no-logo; \
-	"$$dev/python" -m paceline.api.crd --check
+	"$$dev/python" -m paceline.api.crd --check; "$$dev/python" -m paceline.api.reference --check
 
 .PHONY: format
 format:  ## Apply what can be fixed by itself.
 	@dev=$(DEV); "$$dev/ruff" check --fix; "$$dev/ruff" format
 
 .PHONY: crds
-crds:  ## Write crds/ and the chart's copy from the models.
-	@dev=$(DEV); PYTHONPATH=operator "$$dev/python" -m paceline.api.crd
+crds:  ## Write crds/, the chart's copy and docs/api.md from the models.
+	@dev=$(DEV); export PYTHONPATH=operator; \
+	"$$dev/python" -m paceline.api.crd; "$$dev/python" -m paceline.api.reference
 
 .PHONY: locks
 locks:  ## Resolve the dependencies again, after a change of pyproject.toml.

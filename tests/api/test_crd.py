@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from api import builders
-from paceline.api import base, crd, measurement, stages
+from paceline.api import base, crd, measurement, reference, stages
 from paceline.planning import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +25,11 @@ def resource(request: pytest.FixtureRequest) -> crd.CustomResource:
 def test_committed_files_are_what_the_models_say() -> None:
     """CI fails when they are stale; so does this."""
     assert list(crd.stale([ROOT / folder for folder in crd.DEFAULT_FOLDERS])) == []
+
+
+def test_committed_reference_is_what_the_definitions_say() -> None:
+    """The page is read in the repository, where nobody runs a generator."""
+    assert (ROOT / reference.DEFAULT_FILE).read_text() == reference.render()
 
 
 def test_check_names_an_edited_and_a_leftover_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,11 @@
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client
 
 import crdrows
@@ -25,6 +27,7 @@ def kinds(control_plane: provider.Cluster) -> Iterator[ourkinds.Kinds]:
 
 
 BUILDERS = {"SpeculativeDeployment": builders.deployment, "DraftTrainingJob": builders.training_job}
+SAMPLES = sorted((Path(__file__).parents[2] / "config" / "samples").glob("*.yaml"))
 STARTED_MESSAGE = next(cel.message for cel in dtj.DraftTrainingJob.cel)
 
 
@@ -50,6 +53,16 @@ def test_good_object_is_accepted_and_bad_one_refused_with_its_message(kinds: our
     """A refusal says what to change; the good neighbour shows that the rule refuses no more than that."""
     assert kinds.refusal(row.object(row.good)) == ""
     assert row.message in kinds.refusal(row.object(row.bad))
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.stem)
+def test_samples_are_accepted(kinds: ourkinds.Kinds, file: Path) -> None:
+    """They are the first thing that people copy."""
+    ours = [document for document in yaml.safe_load_all(file.read_text()) if document["kind"] in BUILDERS]
+    assert ours
+    for document in ours:
+        document["metadata"].pop("namespace", None)
+        assert kinds.refusal(document) == ""
 
 
 @pytest.mark.parametrize("kind", BUILDERS)

@@ -4,6 +4,7 @@ It says what the generated definitions say, so that a person reads the same text
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,19 +56,24 @@ def _type(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     if isinstance(schema.get("additionalProperties"), dict):
-        return "map"
-    return str(schema.get("type", "any"))
+        return f"map of {_type(schema['additionalProperties'])}"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    return str(schema["type"])
 
 
 def _meaning(schema: Mapping[str, Any], *, needed: bool) -> str:
     """Return description, default and bounds as one table cell."""
     said = [schema["description"].replace("\n\n", " ").replace("|", "\\|")] if "description" in schema else []
-    if schema.get("default") not in (None, {}):
-        said.append(f"Default `{schema['default']}`.")
+    default = schema.get("default")
+    if default is not None and not isinstance(default, dict):
+        said.append(f"Default `{json.dumps(default).strip(chr(34))}`.")
     elif not needed:
         said.append("*Optional.*")
-    if "minimum" in schema or "maximum" in schema:
-        said.append(f"{schema.get('minimum', '')} to {schema.get('maximum', '')}.")
+    if "minimum" in schema and "maximum" in schema:
+        said.append(f"{schema['minimum']} to {schema['maximum']}.")
+    elif "minimum" in schema:
+        said.append(f"At least {schema['minimum']}.")
     return " ".join(said)
 
 

@@ -1,0 +1,25 @@
+"""What holds for every test: cheap ones run first, and each may take as long as its kind does.
+
+The order inside a kind stays random, so that tests cannot lean on one another.
+"""
+
+import pytest
+
+# Seconds that one test of the kind may take; the first that fits counts. Longer means that it hangs.
+_LIMITS_S = {"e2e": 3600, "ml": 900, "cluster": 600}
+_ORDER = ("unit", "cluster", "ml", "e2e")
+
+
+def _kind(item: pytest.Item) -> str:
+    """Return the dearest kind that a test is marked with."""
+    return next((name for name in _LIMITS_S if item.get_closest_marker(name)), "unit")
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order tests by what they cost, and limit each by its kind unless it says its own limit."""
+    for item in items:
+        kind = _kind(item)
+        if kind in _LIMITS_S and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_LIMITS_S[kind]))
+    items.sort(key=lambda item: _ORDER.index(_kind(item)))
