@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from bedctl import provider, status
 from bedctl.errors import BedError
 

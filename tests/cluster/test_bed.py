@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from bedctl import cgroups, host, layout, network, node_init, processes, record
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -79,29 +80,22 @@ def until(claim: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def traces() -> dict[str, object]:
-    """Return everything on the machine that a bed of this name touches."""
+def traces(bed: record.Bed | None = None) -> dict[str, object]:
+    """Return everything on the machine that a bed touches; its link and routes are those of ``bed``."""
     place = layout.Layout(name=NAME)
-    bed = record.load(NAME)
-    links = {line.split(": ")[1].split("@")[0] for line in _lines("ip", "-o", "link")}
-    others = {name for line in _lines("ip", "netns", "list") if not (name := line.split()[0]).startswith(_mine())}
+    link = "" if bed is None else bed.network.host_link
     return {
-        "namespaces": set(network.namespaces_of(NAME)),
-        "links": {link for link in links if bed is not None and link == bed.network.host_link},
-        "routes": {line for line in _lines("ip", "route") if bed is not None and bed.network.host_link in line},
+        "namespaces": network.namespaces_of(NAME),
+        "links": [line for line in _lines("ip", "-o", "link") if link and f" {link}@" in line],
+        "routes": [line for line in _lines("ip", "route") if link and f"dev {link} " in line],
         "cgroups": [number for number in range(1, 10) if cgroups.exists(place.node_cgroup(number))],
         "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(place.root) in line],
         "processes": processes.marked(place),
         "folder": place.root.exists(),
-        "other beds": others,
         "sysctls": [Path("/proc/sys", name).read_text() for name in node_init.SHIELDED],
         "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
         "filter": _lines("nft", "list", "tables"),
     }
-
-
-def _mine() -> str:
-    return f"paceline-{NAME}-"
 
 
 def _lines(*command: str) -> list[str]:
@@ -214,15 +208,14 @@ def test_down_leaves_nothing_behind(clean: dict[str, object]) -> None:
     bedctl("up", "--nodes", "1")
     kubectl("apply", "-f", "-", stdin=WEB)
     kubectl("wait", "--for=condition=Ready", "pod/web-0", "--timeout=60s")
-    during = traces()
-    assert during["processes"]
-    assert during["cgroups"] == [1]
-    assert during["routes"]
+    bed = record.load(NAME)
+    during = traces(bed)
+    assert all(during[kind] for kind in ("namespaces", "links", "routes", "cgroups", "processes", "folder"))
     assert during["sysctls"] == clean["sysctls"]
 
     bedctl("down")
 
-    assert traces() == clean
+    assert traces(bed) == clean
 
 
 def test_up_starts_over_the_remains_of_a_killed_bed(clean: dict[str, object]) -> None:
@@ -231,6 +224,7 @@ def test_up_starts_over_the_remains_of_a_killed_bed(clean: dict[str, object]) ->
     bedctl("up", "--nodes", "1")
     kubectl("apply", "-f", "-", stdin=WEB)
     kubectl("wait", "--for=condition=Ready", "pod/web-0", "--timeout=60s")
+    bed = record.load(NAME)
     for process in processes.marked(place):
         process.kill(signal.SIGKILL)
     place.record.write_text('{"name": "bedte')
@@ -240,7 +234,7 @@ def test_up_starts_over_the_remains_of_a_killed_bed(clean: dict[str, object]) ->
     kubectl("wait", "--for=condition=Ready", "node/node-1", "--timeout=5s")
     assert "web" not in kubectl("get", "pods", "-o", "name")
     bedctl("down")
-    assert traces() == clean
+    assert traces(bed) == clean
 
 
 def test_two_beds_live_side_by_side(clean: dict[str, object]) -> None:
@@ -268,7 +262,8 @@ def test_an_ordinary_user_gets_a_control_plane(tmp_path: Path) -> None:
         refused = _as_nobody(tmp_path, "up", "--nodes", "1")
         status = json.loads(_as_nobody(tmp_path, "status").stdout)
         kubeconfig = f"--kubeconfig={status[0]['kubeconfig']}"
-        answer = subprocess.run([f"{status[0]['programs']}/kubectl", kubeconfig, "get", "--raw", "/readyz"], check=False, **_TEXT
+        answer = subprocess.run(
+            [f"{status[0]['programs']}/kubectl", kubeconfig, "get", "--raw", "/readyz"], check=False, **_TEXT
         )
     finally:
         down = _as_nobody(tmp_path, "down")

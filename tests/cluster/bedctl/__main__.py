@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bedctl import gpus, images, node, record, status, teardown, up, volumes
+from bedctl import gpus, images, node, provider, record, status, teardown, up, volumes
 from bedctl.errors import BedError
 from bedctl.record import Bed
 
@@ -27,17 +27,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _up(options: argparse.Namespace) -> None:
-    bed = up.up(name=options.bed, nodes=options.nodes, mounts=tuple(options.mount))
-    for archive in options.load:
-        node.load(bed, archive)
-    programs = shlex.quote(str(bed.layout.programs))
-    _answer(f"export KUBECONFIG={shlex.quote(str(bed.layout.kubeconfig))}\nexport PATH={programs}:$PATH")
+    cluster = provider.selected(options.bed).up(nodes=options.nodes, mounts=tuple(options.mount))
+    if options.nodes and cluster.no_node_because is not None:
+        sys.stderr.write(f"The control plane runs alone. {cluster.no_node_because}\n")
+    _answer(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+    if cluster.programs is not None:
+        _answer(f"export PATH={shlex.quote(str(cluster.programs))}:$PATH")
 
 
 def _down(options: argparse.Namespace) -> None:
-    with record.exclusive("beds"):
-        for name in record.names() if options.all else [options.bed]:
+    if options.all:
+        for name in record.names():
             teardown.down(name)
+    else:
+        provider.selected(options.bed).down()
 
 
 def _build(_: argparse.Namespace) -> None:
@@ -127,11 +130,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_up(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _verb(commands, "up", _up, "start a bed, or do nothing if it runs; prints what to export")
-    verb.add_argument(
-        "--nodes", type=int, default=int(os.environ.get("NODES") or "1"), help="0 is no node ($NODES, or 1)"
-    )
+    verb.add_argument("--nodes", type=int, default=int(os.environ.get("NODES") or "1"), help="0: none ($NODES, or 1)")
     verb.add_argument("--mount", action="append", default=[], help="a further folder for every container, read-only")
-    verb.add_argument("--load", action="append", default=[], type=Path, help="an image archive for every node")
 
 
 def _add_image(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

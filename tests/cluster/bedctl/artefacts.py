@@ -41,12 +41,15 @@ class Artefact:
 
     @property
     def folder(self) -> Path:
+        """Where its programs are, once built."""
         return layout.cache_root() / "programs" / f"{self.name}-{self._digest()}"
 
     def program(self, name: str) -> Path:
+        """Return the path of one of its programs."""
         return self.folder / name
 
     def exists(self) -> bool:
+        """Say whether it has been built from these inputs."""
         return all(self.program(name).exists() for name in self.programs)
 
     def _digest(self) -> str:
@@ -118,6 +121,9 @@ def _build(artefact: Artefact) -> None:
     sys.stderr.write(f"building {artefact.name} (once; into {artefact.folder})\n")
     sys.stderr.flush()
     artefact.folder.parent.mkdir(parents=True, exist_ok=True)
+    # Left by builds that were killed: only one build runs at a time.
+    for abandoned in artefact.folder.parent.glob(".draft-*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=artefact.folder.parent))
     try:
         env = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(draft), "GOFLAGS": "-buildvcs=false"}

@@ -57,6 +57,7 @@ def remove(name: str) -> None:
 
 
 def exists(name: str) -> bool:
+    """Say whether any hierarchy has the cgroup."""
     return bool(_folders(name))
 
 

@@ -46,6 +46,7 @@ def wait_ready(bed: Bed) -> None:
 
 
 def is_running(bed: Bed) -> bool:
+    """Say whether its process runs; it may not serve yet."""
     return processes.recorded(bed.layout, NAME) is not None
 
 

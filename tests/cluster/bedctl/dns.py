@@ -47,4 +47,5 @@ def wait_ready(bed: Bed) -> None:
 
 
 def is_running(bed: Bed) -> bool:
+    """Say whether its process runs."""
     return processes.recorded(bed.layout, NAME) is not None

@@ -1,11 +1,15 @@
-"""What this machine can do: can it host a node, and if not, why not."""
+"""What this machine can do, and installing the few Debian packages that the bed needs."""
 
 import os
 import shutil
+import sys
 from pathlib import Path
+
+from bedctl import shell
 
 # Capability bits of linux/capability.h that a node cannot do without.
 _NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
+_NEEDED_FOR_NAMESPACES = ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
 
 # Program and the Debian package that has it.
 _PROGRAMS = {
@@ -22,15 +26,31 @@ def why_no_node() -> str | None:
     """Return the sentence that says why no node can run here, or nothing if one can."""
     if os.geteuid() != 0:
         return "A node needs root: run as root, or use the control plane alone (NODES=0)."
-    missing = [name for name, bit in _NEEDED.items() if not _effective_capabilities() >> bit & 1]
+    missing = [name for name in _NEEDED if not _has(name)]
     if missing:
         return f"A node needs {', '.join(missing)}, which this process lacks; give the container these capabilities."
-    absent = sorted({package for program, package in _PROGRAMS.items() if shutil.which(program) is None})
-    if absent:
+    if absent := _missing_packages():
         return f"A node needs programs that are not installed: apt-get install {' '.join(absent)}"
     if not _writable_cgroups():
         return "A node needs a writable /sys/fs/cgroup; mount it read-write."
     return None
+
+
+def has_namespaces() -> bool:
+    """Say whether a control plane gets a network of its own here; otherwise it takes free ports of loopback."""
+    able = os.geteuid() == 0 and all(_has(name) for name in _NEEDED_FOR_NAMESPACES)
+    return able and all(shutil.which(program) is not None for program in ("ip", "nsenter"))
+
+
+def install_packages() -> None:
+    """Install what a node needs and Debian has, if we may; where we may not, ``why_no_node`` tells what is missing."""
+    packages = _missing_packages()
+    if not packages or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    sys.stderr.write(f"installing {', '.join(packages)} by apt-get\n")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    shell.run(["apt-get", "update", "--quiet"], env=env)
+    shell.run(["apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *packages], env=env)
 
 
 def is_overlay(path: Path) -> bool:
@@ -42,6 +62,14 @@ def is_overlay(path: Path) -> bool:
         if inside and len(target) >= len(best):
             best, kind = target, filesystem
     return kind == "overlay"
+
+
+def _missing_packages() -> list[str]:
+    return sorted({package for program, package in _PROGRAMS.items() if shutil.which(program) is None})
+
+
+def _has(capability: str) -> bool:
+    return bool(_effective_capabilities() >> _NEEDED[capability] & 1)
 
 
 def _effective_capabilities() -> int:

@@ -49,36 +49,45 @@ class Network:
 
     @property
     def whole(self) -> str:
+        """All addresses of the bed."""
         return f"{self._prefix}.0.0/16"
 
     @property
     def host(self) -> str:
+        """The machine's own address on the bed's wire."""
         return f"{self._prefix}.0.1"
 
     @property
     def control_plane(self) -> str:
+        """Where the API server and the name server listen."""
         return f"{self._prefix}.0.2"
 
     def node(self, number: int) -> str:
+        """Return a node's address."""
         return f"{self._prefix}.0.{10 + number}"
 
     def pods_of(self, number: int) -> str:
+        """Return the range of the pods of one node."""
         return f"{self._prefix}.{64 + number}.0/24"
 
     @property
     def pods(self) -> str:
+        """The range of all pods."""
         return f"{self._prefix}.64.0/18"
 
     @property
     def services(self) -> str:
+        """The range of the ClusterIPs."""
         return f"{self._prefix}.240.0/20"
 
     @property
     def api_service(self) -> str:
+        """The ClusterIP of the Service `kubernetes`, always the first of its range."""
         return f"{self._prefix}.240.1"
 
     @property
     def host_link(self) -> str:
+        """The name of the machine's end of the cable, at most 15 characters."""
         return f"plbed{self.index}"
 
 
@@ -97,30 +106,37 @@ class Layout:
 
     @property
     def root(self) -> Path:
+        """The folder of everything else."""
         return cache_root() / "run" / self.name
 
     @property
     def record(self) -> Path:
+        """The document of `record.Bed`."""
         return self.root / "bed.json"
 
     @property
     def pki(self) -> Path:
+        """Keys, certificates and kubeconfigs."""
         return self.root / "pki"
 
     @property
     def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
         return self.pki / "admin.kubeconfig"
 
     @property
     def logs(self) -> Path:
+        """What the programs outside the nodes say."""
         return self.root / "logs"
 
     @property
     def pids(self) -> Path:
+        """The recorded processes."""
         return self.root / "pids"
 
     @property
     def storage(self) -> Path:
+        """The folder of all volumes."""
         return self.root / "storage"
 
     @property
@@ -129,18 +145,23 @@ class Layout:
         return self.root / "bin"
 
     def node_folder(self, number: int) -> Path:
+        """Return the folder of a node: configuration, logs, containers, pods."""
         return self.root / self.node_name(number)
 
     @staticmethod
     def node_name(number: int) -> str:
+        """Return the name by which Kubernetes knows a node."""
         return f"node-{number}"
 
     @property
     def control_plane_namespace(self) -> str:
+        """The control plane's network namespace."""
         return f"paceline-{self.name}-cp"
 
     def node_namespace(self, number: int) -> str:
+        """Return the name of a node's network namespace."""
         return f"paceline-{self.name}-n{number}"
 
     def node_cgroup(self, number: int) -> str:
+        """Return the name of a node's cgroup, the same in all hierarchies."""
         return f"paceline-{self.name}-n{number}"

@@ -60,6 +60,7 @@ def namespaces_of(bed_name: str) -> list[str]:
 
 
 def pids_in(namespace: str) -> list[int]:
+    """Return the processes of a network namespace."""
     return [int(word) for word in shell.run(["ip", "netns", "pids", namespace]).split()]
 
 

@@ -47,6 +47,7 @@ def wait_ready(bed: Bed, number: int) -> None:
 
 
 def is_ready(client: api.Client, name: str) -> bool:
+    """Say whether the API server knows the node as Ready."""
     try:
         status = client.get(f"/api/v1/nodes/{name}")["status"]
     except (BedError, OSError):
@@ -55,6 +56,7 @@ def is_ready(client: api.Client, name: str) -> bool:
 
 
 def is_running(bed: Bed, number: int) -> bool:
+    """Say whether the first process of the node runs."""
     return processes.recorded(bed.layout, bed.layout.node_name(number)) is not None
 
 
@@ -73,7 +75,7 @@ def enter(bed: Bed, number: int) -> list[str]:
 
 def load(bed: Bed, archive: Path) -> None:
     """Give an image to every node of the bed."""
-    ctr = [artefacts.CONTAINERD_PROGRAMS.program("ctr"), "--address", runtime.SOCKET, "--namespace", "k8s.io"]
+    ctr = [str(artefacts.CONTAINERD_PROGRAMS.program("ctr")), "--address", runtime.SOCKET, "--namespace", "k8s.io"]
     for number in range(1, bed.nodes + 1):
         shell.run([*enter(bed, number), *ctr, "images", "import", archive.resolve()])
 

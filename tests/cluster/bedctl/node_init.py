@@ -88,7 +88,7 @@ def watch(plan: Plan, running: dict[int, tuple[str, list[str]]]) -> None:
         if pid not in running:
             continue
         name, command = running.pop(pid)
-        print(f"{name} ended with {os.waitstatus_to_exitcode(status)}; starting it again", flush=True)  # noqa: T201 - the node's log
+        print(f"{name} ended with {os.waitstatus_to_exitcode(status)}; starting it again", flush=True)
         time.sleep(RESTART_DELAY_S)
         running[start(plan, name, command)] = (name, command)
 
@@ -105,10 +105,12 @@ def start(plan: Plan, name: str, command: list[str]) -> int:
 
 
 def ctr(plan: Plan) -> list[str]:
+    """Return the beginning of a command to the kubelet's containers."""
     return ["ctr", "--address", plan.socket, "--namespace", "k8s.io"]
 
 
 def containerd_answers(plan: Plan) -> bool:
+    """Say whether containerd takes calls: its socket is there before it does."""
     if not Path(plan.socket).exists():
         return False
     return subprocess.run([*ctr(plan), "version"], check=False, capture_output=True).returncode == 0
@@ -120,8 +122,8 @@ def server_is_ready(server: str) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(f"{server}/readyz", timeout=2, context=context) as answer:  # noqa: S310 - https by construction
-            return bool(answer.status == 200)  # noqa: PLR2004 - HTTP's own number
+        with urllib.request.urlopen(f"{server}/readyz", timeout=2, context=context) as answer:
+            return bool(answer.status == 200)
     except OSError:
         return False
 
@@ -136,6 +138,7 @@ def wait_until(claim: Callable[[], bool], *, what: str) -> None:
 
 
 def mount(*words: str) -> None:
+    """Mount, or end the node."""
     subprocess.run(["mount", *words], check=True)
 
 

@@ -33,9 +33,11 @@ class Process:
     start: int
 
     def runs(self) -> bool:
+        """Say whether it is still the same process, and no zombie."""
         return _start_of(self.pid) == self.start
 
     def kill(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
         if self.runs():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)

@@ -47,9 +47,9 @@ class Provider(Protocol):
         """Take away what ``up`` made."""
 
 
-def selected() -> Provider:
-    """Return the provider that CLUSTER names, for the bed or kind cluster that BED names."""
-    choice, name = os.environ.get("CLUSTER") or "embedded", os.environ.get("BED") or "default"
+def selected(name: str | None = None) -> Provider:
+    """Return the provider that CLUSTER names, for the bed or kind cluster of that name, or that BED names."""
+    choice, name = os.environ.get("CLUSTER") or "embedded", name or os.environ.get("BED") or "default"
     match choice:
         case "embedded":
             return Embedded(name=name)
@@ -67,6 +67,9 @@ class Embedded:
     name: str
 
     def up(self, *, nodes: int, mounts: tuple[str, ...]) -> Cluster:
+        """Return the bed, started if need be, with nodes where the machine can host them."""
+        if nodes:
+            host.install_packages()
         reason = host.why_no_node() if nodes else "The bed was started without a node (NODES=0)."
         bed = up.up(name=self.name, nodes=0 if reason else nodes, mounts=mounts)
         return Cluster(
@@ -77,14 +80,15 @@ class Embedded:
         )
 
     def give(self, image: images.Image) -> None:
+        """Build the image over the machine's own programs and import it on every node."""
         bed = record.load(self.name)
         if bed is None:
             raise BedError(f"There is no bed {self.name}; start it with `make cluster BED={self.name}`.")
         node.load(bed, images.build(image))
 
     def down(self) -> None:
-        with record.exclusive("beds"):
-            teardown.down(self.name)
+        """Remove the bed and all that it left."""
+        teardown.down(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +98,14 @@ class Kind:
     name: str
 
     def up(self, *, nodes: int, mounts: tuple[str, ...]) -> Cluster:
+        """Return the kind cluster, created if need be."""
         del nodes, mounts  # kind-config.yaml says
         for program in ("docker", "kind", "kubectl"):
             if shutil.which(program) is None:
                 raise BedError(f"CLUSTER=kind needs the program {program}; install it, or use CLUSTER=embedded.")
         kubeconfig = layout.cache_root() / "run" / f"{self.name}.kubeconfig"
         kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-        where = ["--name", self.name, "--kubeconfig", kubeconfig]
+        where = ["--name", self.name, "--kubeconfig", str(kubeconfig)]
         if self.name in shell.run(["kind", "get", "clusters"]).split():
             shell.run(["kind", "export", "kubeconfig", *where])
         else:
@@ -109,9 +114,11 @@ class Kind:
         return Cluster(provider="kind", kubeconfig=kubeconfig, programs=_helm_folder(), no_node_because=None)
 
     def give(self, image: images.Image) -> None:
+        """Load the image of that name from the Docker daemon."""
         shell.run(["kind", "load", "docker-image", image.name, "--name", self.name])
 
     def down(self) -> None:
+        """Delete the kind cluster."""
         shell.run(["kind", "delete", "cluster", "--name", self.name])
 
 
@@ -120,6 +127,7 @@ class Existing:
     """A cluster that KUBECONFIG names. It pulls images as it always does, and nothing of it is taken away."""
 
     def up(self, *, nodes: int, mounts: tuple[str, ...]) -> Cluster:
+        """Return the cluster, if it answers."""
         del nodes, mounts  # the cluster is as it is
         kubeconfig = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
         if not kubeconfig.is_file():

@@ -8,12 +8,11 @@ import contextlib
 import fcntl
 import ipaddress
 import json
-import os
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from bedctl import shell
+from bedctl import host, shell
 from bedctl.errors import BedError
 
 # By name: a bed's `layout` is a property here and would hide the module.
@@ -39,21 +38,26 @@ class Bed:
 
     @property
     def layout(self) -> Layout:
+        """Its names and paths."""
         return Layout(name=self.name)
 
     @property
     def network(self) -> Network:
+        """Its addresses."""
         return Network(index=self.index)
 
     @property
     def api_address(self) -> str:
+        """Where the API server listens."""
         return self.network.control_plane if self.namespaced else "127.0.0.1"
 
     @property
     def server(self) -> str:
+        """The URL of the API server."""
         return f"https://{self.api_address}:{self.api_port}"
 
     def with_nodes(self, nodes: int) -> "Bed":
+        """Return the same bed with another number of nodes."""
         return replace(self, nodes=nodes)
 
 
@@ -77,7 +81,7 @@ def save(bed: Bed) -> None:
 
 @contextlib.contextmanager
 def exclusive(purpose: str) -> Iterator[None]:
-    """Hold a lock of the whole cache: two commands never choose one index or build one program twice."""
+    """Hold a lock of the whole cache, so that no two commands do the same thing at once."""
     path = cache_root() / f"{purpose}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -86,10 +90,17 @@ def exclusive(purpose: str) -> Iterator[None]:
 
 
 def create(*, name: str, nodes: int, mounts: tuple[str, ...]) -> Bed:
-    """Choose index and ports for a new bed and record them. Call it inside ``exclusive``."""
-    namespaced = os.geteuid() == 0
+    """Choose index and ports for a new bed and record them."""
+    with exclusive("index"):
+        bed = _choose(name=name, nodes=nodes, mounts=mounts)
+        save(bed)
+    return bed
+
+
+def _choose(*, name: str, nodes: int, mounts: tuple[str, ...]) -> Bed:
+    namespaced = host.has_namespaces()
     ports = (6443, 2379, 10257, 10259) if namespaced else _free_ports(4)
-    bed = Bed(
+    return Bed(
         name=name,
         index=_free_index() if namespaced else 0,
         namespaced=namespaced,
@@ -100,8 +111,6 @@ def create(*, name: str, nodes: int, mounts: tuple[str, ...]) -> Bed:
         controller_manager_port=ports[2],
         scheduler_port=ports[3],
     )
-    save(bed)
-    return bed
 
 
 def names() -> list[str]:

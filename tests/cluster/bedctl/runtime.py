@@ -78,7 +78,7 @@ def _base_spec(bed: Bed) -> dict[str, object]:
 
 
 def _pod_network(bed: Bed, number: int) -> dict[str, object]:
-    """Return a routed network: on a bridge, answers between pods of one node would pass by the Services' translation."""
+    """Return a routed network: on a bridge, answers within a node would pass by the translation of Services."""
     return {
         "cniVersion": "1.0.0",
         "name": "bed",

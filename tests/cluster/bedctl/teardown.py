@@ -4,20 +4,25 @@ Everything is looked for by the bed's name on the machine itself, so that it mak
 ended in order, was killed, or lost its record. Down twice is the same as down once.
 """
 
-import os
 import re
 import shutil
 from pathlib import Path
 
-from bedctl import cgroups, layout, network, processes, record, shell
+from bedctl import cgroups, host, layout, network, processes, record, shell
 from bedctl.layout import Layout
 
 
 def down(name: str) -> None:
-    """Remove all that a bed of this name has left on the machine."""
+    """Remove all that a bed of this name has left on the machine, once no other command works on that bed."""
+    with record.exclusive(f"bed-{name}"):
+        remove(name)
+
+
+def remove(name: str) -> None:
+    """Do the work of ``down`` for a caller that holds the bed's lock."""
     where = Layout(name=name)
     bed = record.load(name)
-    namespaced = os.geteuid() == 0 and shutil.which("ip") is not None
+    namespaced = host.has_namespaces()
     namespaces = network.namespaces_of(name) if namespaced else []
     # Killing a node's first process takes its whole pid namespace along, containers included.
     processes.end(processes.marked(where))
@@ -45,7 +50,7 @@ def _orphan_link(namespaces: list[str]) -> str | None:
     for namespace in namespaces:
         if namespace.endswith("-cp"):
             shown = shell.run(["ip", "-n", namespace, "-4", "address", "show", "dev", network.BRIDGE])
-            if found := re.search(rf"inet 10\.(\d+)\.", shown):
+            if found := re.search(r"inet 10\.(\d+)\.", shown):
                 return layout.Network(index=int(found[1]) - layout.FIRST_OCTET).host_link
     return None
 

@@ -30,21 +30,24 @@ def up(*, name: str, nodes: int, mounts: tuple[str, ...]) -> Bed:
     """
     if nodes > layout.MAX_NODES:
         raise BedError(f"A bed has at most {layout.MAX_NODES} nodes, not {nodes}; set NODES=1 or NODES=2.")
+    if nodes:
+        host.install_packages()
     reason = host.why_no_node()
     if nodes and reason is not None:
         raise BedError(reason)
     artefacts.ensure((*artefacts.CONTROL_PLANE, *(artefacts.NODE if nodes else ())))
-    with record.exclusive("beds"):
+    with record.exclusive(f"bed-{name}"):
         bed = _running(name)
         if bed is None:
-            teardown.down(name)
+            teardown.remove(name)
             bed = _start_control_plane(name, nodes=nodes, mounts=_checked(mounts))
         _refuse_new_mounts(bed, mounts)
         return _add_nodes(bed, nodes)
 
 
 def build() -> None:
-    """Build every program that a bed with nodes needs, and nothing else."""
+    """Install and build every program that a bed with nodes needs, and start nothing."""
+    host.install_packages()
     artefacts.ensure((*artefacts.CONTROL_PLANE, *artefacts.NODE))
 
 
