@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from paceline.api import names, stages
@@ -13,6 +14,34 @@ NAMESPACE = "models"
 NAME = "smol"
 TARGET_DIGEST = "sha256:" + "a" * 64
 MANIFEST_DIGEST = "sha256:" + "d" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Users:
+    """Traffic on a pod, as its engine counts it."""
+
+    accepted_a_draft: float = 1.2
+    drafts_a_second: float = 10.0
+    running: float = 1.0
+
+
+def metrics(users: Users, at: float) -> str:
+    """Return what an engine that has served ``users`` since NOW answers at ``at``."""
+    drafts = int(users.drafts_a_second * (at - NOW))
+    accepted = int(drafts * users.accepted_a_draft)
+    label = '{engine="0",model_name="target"}'
+    rows = {
+        "num_requests_running": users.running,
+        "generation_tokens_total": drafts + accepted,
+        "prompt_tokens_total": drafts,
+        "spec_decode_num_drafts_total": drafts,
+        "spec_decode_num_draft_tokens_total": 3 * drafts,
+        "spec_decode_num_accepted_tokens_total": accepted,
+    }
+    kinds = {name: "counter" if name.endswith("_total") else "gauge" for name in rows}
+    return "".join(
+        f"# TYPE vllm:{name} {kinds[name]}\nvllm:{name}{label} {float(value)}\n" for name, value in rows.items()
+    )
 
 
 def sha(text: str) -> str:

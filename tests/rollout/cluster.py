@@ -87,7 +87,8 @@ class Cluster:
             result=builders.inspected()
         )
         self.probe_error = ""
-        self.scraped: dict[str, tuple[tuple[float, str], ...]] = {}
+        self.users: builders.Users | None = None
+        """Whose requests the serving pods count; None for no metrics at all."""
         self.writes: list[plan.Action] = []
         self._put(resource or builders.deployment())
 
@@ -104,7 +105,27 @@ class Cluster:
 
     def picture(self, age: int = 0) -> Picture:
         """Return what a reconcile may see: the newest state, or one ``age`` writes back."""
-        return Picture(store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self.scraped)
+        return Picture(store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self._scraped())
+
+    def torn_picture(self, ages: Mapping[str, int]) -> Picture:
+        """Return a picture whose kinds are of different ages, as separate watches may be."""
+        newest = len(self.pictures) - 1
+        kinds_known = {kind for picture in self.pictures[-1:] for kind, _ in picture} | set(ages)
+        store = {
+            key: one
+            for kind in kinds_known
+            for key, one in self.pictures[max(0, newest - ages.get(kind, 0))].items()
+            if key[0] == kind
+        }
+        return Picture(store=store, scraped=self._scraped())
+
+    def _scraped(self) -> dict[str, tuple[tuple[float, str], ...]]:
+        """Return what the servers' pods counted in the last minutes."""
+        if self.users is None:
+            return {}
+        times = [self.now - 15.0 * back for back in range(40, -1, -1) if self.now - 15.0 * back >= builders.NOW]
+        series = tuple((at, builders.metrics(self.users, at)) for at in times)
+        return {pod["metadata"]["uid"]: series for pod in self.objects(kinds.POD)}
 
     def execute(self, action: plan.Action) -> None:
         """Carry one action out as the API server would.
@@ -211,7 +232,7 @@ class Cluster:
             before = ((pod.get("status") or {}).get("containerStatuses") or [{}])[0].get("restartCount", 0)
             ended = {"exitCode": 1, "reason": "Error", "message": "ValueError: layer 78 weights missing"}
             container |= {
-                "restartCount": before + 1,
+                "restartCount": min(before + 1, 5),
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                 "lastState": {"terminated": ended},
             }
@@ -358,8 +379,8 @@ class Cluster:
         """Return a condition of the stored status."""
         return next(one for one in self.resource["status"]["conditions"] if one["type"] == kind)
 
-    def settle(self, *, passes: int = 400, seconds: float = 30.0) -> None:
-        """Run until neither the operator nor the cluster does anything for longer than any drain takes.
+    def settle(self, *, passes: int = 400, seconds: float = 30.0, quiet_s: float = QUIET_S) -> None:
+        """Run until neither the operator nor the cluster does anything for ``quiet_s``, by default longer than a drain.
 
         Raises:
             AssertionError: it never comes to rest.
@@ -370,7 +391,7 @@ class Cluster:
             self.operate()
             self.play(seconds)
             quiet = quiet + 1 if self.store is before else 0
-            if quiet * seconds > QUIET_S:
+            if quiet * seconds > quiet_s:
                 return
         raise AssertionError(f"no rest after {passes} passes: {self.plan()}")
 
