@@ -55,14 +55,24 @@ def cache_root() -> Path:
 
 def ensure_venv() -> Path:
     """Return the environment's folder, built first where its marker is missing."""
-    lock = (HERE / "cpu.lock").read_bytes()
-    # A venv is bound to the interpreter it was made from, so the interpreter is part of the key.
-    key = digest(lock, STUB.encode(), sys.version.encode(), sys.base_prefix.encode())
-    venv = cache_root() / "venv" / f"cpu-{key}"
+    venv = venv_folder()
     with exclusive(venv):
         if not (venv / MARKER).exists():
             build_venv(venv)
     return venv
+
+
+def find_venv() -> Path | None:
+    """Return the environment's folder when it is built, for those who would rather skip than build it."""
+    venv = venv_folder()
+    return venv if (venv / MARKER).exists() else None
+
+
+def venv_folder() -> Path:
+    """Return where the environment belongs; a venv is bound to its interpreter, which is therefore part of the key."""
+    lock = (HERE / "cpu.lock").read_bytes()
+    key = digest(lock, STUB.encode(), sys.version.encode(), sys.base_prefix.encode())
+    return cache_root() / "venv" / f"cpu-{key}"
 
 
 def build_venv(venv: Path) -> None:

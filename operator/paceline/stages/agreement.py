@@ -1,8 +1,8 @@
 """Do the hidden states belong to the target? Rebuild its logits from them and see whether they name its own next token.
 
 The last extracted layer is the input of the final norm. On a greedy answer the rebuilt logits' first choice at each
-position is the token that the target wrote next, up to rounding; states of a wrong layer, a wrong model or a torn file
-agree by chance only.
+position is the token that the target wrote next, or ties with it within bfloat16's rounding; states of a wrong layer, a
+wrong model or a torn file agree by chance only.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,8 @@ _EMBEDDINGS: Final = (
     "model.language_model.embed_tokens.weight",
 )
 _DEFAULT_EPSILON: Final = 1e-6
+_ROUNDING: Final = 2.0**-7
+"""Two logits this close, as a share of their size, are the same to bfloat16, whose fraction has 7 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,10 @@ def count(output: Output, sample: Path, loss_mask: Sequence[int]) -> tuple[int, 
     own = torch.tensor(loss_mask[1 : len(tokens)], dtype=torch.bool)
     last = data["hidden_states"][:-1, -1].float()[own]
     normed = last * torch.rsqrt(last.pow(2).mean(-1, keepdim=True) + output.epsilon) * output.norm
-    choices = (normed @ output.head.T).argmax(-1)
-    return int((choices == tokens[1:][own]).sum()), int(own.sum())
+    logits = normed @ output.head.T
+    top = logits.max(-1).values
+    written = logits.gather(-1, tokens[1:][own].long().unsqueeze(-1)).squeeze(-1)
+    return int((top - written <= top.abs() * _ROUNDING).sum()), int(own.sum())
 
 
 def _load(tensors: dict[str, target_files.Tensor], names: Sequence[str]) -> "torch.Tensor":
