@@ -160,6 +160,21 @@ ENGINE_RULES = (
     ),
 )
 
+POD_RULES = tuple(
+    Row(
+        id=f"{owner} pods keep the operator's label {key}",
+        kind=kind,
+        good={owner: {"podTemplate": {"labels": {"team": "a", "example.com/paceline.dev": "b"}}}},
+        bad={owner: {"podTemplate": {"labels": {key: "x"}}}},
+        message="labels must not set paceline.dev/ keys or app.kubernetes.io/managed-by; they are the operator's own",
+    )
+    for kind, owner, key in (
+        ("SpeculativeDeployment", "engine", "paceline.dev/revision"),
+        ("SpeculativeDeployment", "engine", "app.kubernetes.io/managed-by"),
+        ("DraftTrainingJob", "trainer", "paceline.dev/stage"),
+    )
+)
+
 SPECULATION_RULES = (
     Row(
         id="EAGLE3 takes a draft",
@@ -239,7 +254,7 @@ TRAINING_RULES = (
     ),
 )
 
-RULES = (*SOURCE_RULES, *ENGINE_RULES, *SPECULATION_RULES, *TRAINING_RULES)
+RULES = (*SOURCE_RULES, *ENGINE_RULES, *POD_RULES, *SPECULATION_RULES, *TRAINING_RULES)
 
 
 def _bound(path: str, good: Any, bad: Any, message: str, kind: str = "SpeculativeDeployment") -> Row:

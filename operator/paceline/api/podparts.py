@@ -3,11 +3,11 @@
 Left out on purpose: host paths, host namespaces, security contexts, commands and init containers.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import pydantic
 
-from paceline.api.base import ApiModel, Duration, ObjectName, list_field, text
+from paceline.api.base import ApiModel, Cel, Duration, ObjectName, list_field, text
 
 _QUANTITY_PATTERN: Final = r"^[0-9]{1,18}(\.[0-9]{1,9})?([EPTGM]i?|Ki|k|m)?$"
 
@@ -52,6 +52,16 @@ class EnvVar(ApiModel):
 
 class PodTemplate(ApiModel):
     """Scheduling, identity and environment of the pods the operator makes."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            # Services and the operator's own watch find pods by these: another value would hide or misroute them.
+            rule="!has(self.labels) || "
+            "!self.labels.exists(k, k.startsWith('paceline.dev/') || k == 'app.kubernetes.io/managed-by')",
+            message="labels must not set paceline.dev/ keys or app.kubernetes.io/managed-by; "
+            "they are the operator's own",
+        ),
+    )
 
     labels: Annotated[dict[str, Annotated[str, text(max_length=63, min_length=0)]], pydantic.Field(max_length=32)] = {}
     annotations: Annotated[
