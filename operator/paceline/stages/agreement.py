@@ -24,6 +24,8 @@ _EMBEDDINGS: Final = (
     "model.language_model.embed_tokens.weight",
 )
 _DEFAULT_EPSILON: Final = 1e-6
+_MOST_POSITIONS: Final = 128
+"""Of one sample: each costs a product with the whole vocabulary."""
 _ROUNDING: Final = 2.0**-7
 """Two logits this close, as a share of their size, are the same to bfloat16, whose fraction has 7 bits."""
 
@@ -47,10 +49,9 @@ def load_output(folder: Path) -> Output:
     """
     config = target_files.read_json(folder / target_files.CONFIG)
     config = config.get("text_config", config)
-    tensors = {name: tensor for file in target_files.weight_files(folder) for name, tensor in file.tensors.items()}
     return Output(
-        norm=_load(tensors, _NORMS),
-        head=_load(tensors, _HEADS + _EMBEDDINGS),
+        norm=_load(folder, _NORMS),
+        head=_load(folder, _HEADS + _EMBEDDINGS),
         epsilon=float(config.get("rms_norm_eps", _DEFAULT_EPSILON)),
     )
 
@@ -68,24 +69,25 @@ def count(output: Output, sample: Path, loss_mask: Sequence[int]) -> tuple[int, 
 
     data = load_file(sample)
     tokens = data["token_ids"]
-    own = torch.tensor(loss_mask[1 : len(tokens)], dtype=torch.bool)
-    last = data["hidden_states"][:-1, -1].float()[own]
+    own = torch.tensor(loss_mask[1 : len(tokens)]).nonzero().squeeze(-1)[:_MOST_POSITIONS]
+    last = data["hidden_states"][own, -1].float()
     normed = last * torch.rsqrt(last.pow(2).mean(-1, keepdim=True) + output.epsilon) * output.norm
     logits = normed @ output.head.T
     top = logits.max(-1).values
-    written = logits.gather(-1, tokens[1:][own].long().unsqueeze(-1)).squeeze(-1)
-    return int((top - written <= top.abs() * _ROUNDING).sum()), int(own.sum())
+    written = logits.gather(-1, tokens[own + 1].long().unsqueeze(-1)).squeeze(-1)
+    return int((top - written <= top.abs() * _ROUNDING).sum()), len(own)
 
 
-def _load(tensors: dict[str, target_files.Tensor], names: Sequence[str]) -> "torch.Tensor":
+def _load(folder: Path, names: Sequence[str]) -> "torch.Tensor":
     from safetensors import safe_open  # noqa: PLC0415 - only the trainer image has it
 
-    for name in names:
-        if name in tensors:
-            with safe_open(tensors[name].file, framework="pt") as file:
-                handle: Any = file
-                return handle.get_tensor(name).float()  # type: ignore[no-any-return]
-    raise PermanentError(
-        f"the target's checkpoint has none of {', '.join(names)}; "
-        "hidden states of this architecture cannot be checked yet, choose another target"
-    )
+    found = target_files.find_tensor(folder, names)
+    if found is None:
+        raise PermanentError(
+            f"the target's checkpoint has none of {', '.join(names)}; "
+            "hidden states of this architecture cannot be checked yet, choose another target"
+        )
+    path, name = found
+    with safe_open(path, framework="pt") as file:
+        handle: Any = file
+        return handle.get_tensor(name).float()

@@ -31,6 +31,7 @@ def run(config: stages.ExtractConfig, context: Context) -> stages.ExtractResult:
         return done.result
     samples = Path(config.hidden_states_path) / f"samples-{names.short(digest)}"
     samples.mkdir(parents=True, exist_ok=True)
+    _clear_leftovers(samples.parent)
     dataset = context.workspace.root / data.folder / prepare.DATASET
     _extract(config, context, dataset=dataset, samples=samples, wanted=data.result.train_samples)
     result = _measure(config, context, dataset=dataset, samples=samples)
@@ -112,6 +113,12 @@ def read_masks(dataset: Path) -> list[list[int]]:
     from datasets import load_from_disk  # noqa: PLC0415 - only the trainer image has it
 
     return [list(mask) for mask in load_from_disk(str(dataset / prepare.ARROW)).with_format(None)["loss_mask"]]
+
+
+def _clear_leftovers(folder: Path) -> None:
+    """Remove what the engine of a killed attempt wrote and nobody moved into place; that attempt's pod is gone."""
+    for path in folder.glob("*.safetensors*"):
+        path.unlink(missing_ok=True)
 
 
 def _files(samples: Path) -> list[Path]:

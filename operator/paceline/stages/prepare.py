@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from paceline.api import names, stages
-from paceline.stages import children, jsonl, prompts, regenerate, server, trainer_environment, vocabulary, workspace
+from paceline.stages import (
+    children,
+    jsonl,
+    prompts,
+    regenerate,
+    server,
+    target_files,
+    trainer_environment,
+    vocabulary,
+    workspace,
+)
 from paceline.stages.context import Context
 from paceline.stages.failures import PermanentError, TransientError
 
@@ -105,7 +115,7 @@ def _tokenise(config: stages.PrepareConfig, split: prompts.Split) -> list[regene
     from transformers import AutoTokenizer  # noqa: PLC0415 - only the trainer image has it
 
     tokenizer = AutoTokenizer.from_pretrained(
-        config.target.path, revision=config.target.revision, trust_remote_code=config.target.trust_remote_code
+        target_files.locate(config.target, weights=False), trust_remote_code=config.target.trust_remote_code
     )
     rows = [_tokenise_one(tokenizer, prompt) for prompt in split.train if prompt.answered]
     if not rows:
@@ -160,7 +170,13 @@ def _build(
 
 def _write_arrow(config: stages.PrepareConfig, scratch: Path, context: Context) -> None:
     """Let the trainer's own tool write its data set, so that its format is its own matter."""
-    command = [sys.executable, "-m", "speculators", "prepare-data", f"--model={config.target.path}"]
+    command = [
+        sys.executable,
+        "-m",
+        "speculators",
+        "prepare-data",
+        f"--model={target_files.locate(config.target, weights=False)}",
+    ]
     command += [f"--data={scratch / TRAINING}", f"--output={scratch / ARROW}", f"--seq-length={config.sequence_length}"]
     command += ["--trust-remote-code"] if config.target.trust_remote_code else []
     code, tail = children.run(

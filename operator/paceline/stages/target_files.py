@@ -1,7 +1,7 @@
 """Where a target's files are: a mounted folder, or a pinned commit fetched into this pod's cache."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,8 @@ TOKENIZER_FILES: Final = (
     "chat_template.jinja",
     "chat_template.json",
 )
+INDEX: Final = "model.safetensors.index.json"
+_OUTER_TENSORS: Final = ("embed_tokens.weight", "lm_head.weight", "model.norm.weight")
 _SMALL_PATTERNS: Final = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 
 
@@ -30,7 +32,8 @@ def locate(target: stages.TargetRef, *, weights: bool) -> Path:
 
     Args:
         target: folder or ``organisation/name``.
-        weights: whether weights are needed too; without them only small files are fetched.
+        weights: whether the weights of the input and output layers are needed too. Of a hub's repository only the files
+            that hold those are fetched: a trainer has no use for the layers between, and they may be a terabyte.
 
     Raises:
         PermanentError: when the source does not exist or is of no supported kind.
@@ -42,7 +45,29 @@ def locate(target: stages.TargetRef, *, weights: bool) -> Path:
         )
     if target.path.startswith("/"):
         return _folder(Path(target.path))
-    return _fetch(target, None if weights else _SMALL_PATTERNS)
+    folder = _fetch(target, _SMALL_PATTERNS)
+    return _fetch(target, (*_SMALL_PATTERNS, *outer_files(folder))) if weights else folder
+
+
+def outer_files(folder: Path) -> list[str]:
+    """Return the names of the weight files that hold embeddings, final norm or output matrix, as the index says."""
+    index = folder / INDEX
+    if not index.is_file():
+        return ["model.safetensors"]
+    weight_map = read_json(index).get("weight_map", {})
+    return sorted({file for name, file in weight_map.items() if name.endswith(_OUTER_TENSORS)})
+
+
+def find_tensor(folder: Path, wanted: Sequence[str]) -> tuple[Path, str] | None:
+    """Return the file and the name of the first of ``wanted`` that a checkpoint has, or None."""
+    index = folder / INDEX
+    if index.is_file():
+        files: dict[str, Path] = {
+            name: folder / Path(file).name for name, file in read_json(index).get("weight_map", {}).items()
+        }
+    else:
+        files = {name: file.path for file in weight_files(folder) for name in file.tensors}
+    return next(((files[name], name) for name in wanted if name in files), None)
 
 
 def _folder(path: Path) -> Path:
@@ -53,12 +78,11 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _fetch(target: stages.TargetRef, patterns: tuple[str, ...] | None) -> Path:
+def _fetch(target: stages.TargetRef, patterns: tuple[str, ...]) -> Path:
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - only the trainer image has it
 
-    allowed = list(patterns) if patterns else [*_SMALL_PATTERNS, "*.safetensors"]
     try:
-        return Path(snapshot_download(target.path, revision=target.revision, allow_patterns=allowed))
+        return Path(snapshot_download(target.path, revision=target.revision, allow_patterns=list(patterns)))
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
         raise PermanentError(
             f"target hf://{target.path} at revision {target.revision or 'main'} does not exist or is not accessible; "
@@ -86,22 +110,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
-    """Where one tensor lies, from a safetensors header."""
-
-    file: Path
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFile:
     """One safetensors file: what its header says, without reading its data."""
 
     path: Path
     size_bytes: int
     header: bytes
-    tensors: dict[str, Tensor]
+    tensors: frozenset[str]
 
 
 def weight_files(folder: Path) -> Iterator[WeightFile]:
@@ -111,7 +126,7 @@ def weight_files(folder: Path) -> Iterator[WeightFile]:
         PermanentError: when there are none, one that the index names is missing, or one is cut off.
     """
     present = {path.name for path in folder.glob("*.safetensors")}
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     wanted = set(read_json(index).get("weight_map", {}).values()) if index.is_file() else present
     if not wanted:
         raise PermanentError(
@@ -134,12 +149,8 @@ def _read_header(path: Path) -> WeightFile:
     try:
         entries = {name: entry for name, entry in json.loads(header).items() if name != "__metadata__"}
         end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
-        tensors = {
-            name: Tensor(file=path, dtype=entry["dtype"], shape=tuple(entry["shape"]))
-            for name, entry in entries.items()
-        }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PermanentError(f"{path} is no safetensors file or is cut off; copy it again") from error
     if 8 + length + end != size:
         raise PermanentError(f"{path} has {size} bytes where its header promises {8 + length + end}; copy it again")
-    return WeightFile(path=path, size_bytes=size, header=header, tensors=tensors)
+    return WeightFile(path=path, size_bytes=size, header=header, tensors=frozenset(entries))
