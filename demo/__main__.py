@@ -83,7 +83,8 @@ def _close(flow: Flow, records: list[RolloutRecord], report_path: Path) -> None:
             accepted = f", acceptance length {cell.acceptance_length:.2f}" if cell.acceptance_length else ""
             console.line(
                 f"  {flow.story.arm_names.get(cell.arm, cell.arm):16} at {cell.concurrency}: "
-                f"{cell.tokens_per_second:7.1f} tok/s ({cell.low:.1f} to {cell.high:.1f} over {cell.blocks} blocks){accepted}"
+                f"{cell.tokens_per_second:7.1f} tok/s ({cell.low:.1f} to {cell.high:.1f} over {cell.blocks} blocks)"
+                f"{accepted}"
             )
     report.write(report_path, story=flow.story, records=flow.records(), comparisons=flow.comparisons)
     console.line(f"the report: {report_path}")

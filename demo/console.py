@@ -9,6 +9,7 @@ import time
 from typing import Final, TextIO
 
 _QUIET_S: Final = 10.0
+_SECONDS_ARE_SAID_BELOW: Final = 90  # "75 s" says more than "1 min"
 
 
 class Console:
@@ -64,7 +65,7 @@ class Console:
 
 def spoken(seconds: float) -> str:
     """Return a span as people say it: ``40 s``, ``6 min``, ``1 h 5 min``."""
-    if seconds < 90:
+    if seconds < _SECONDS_ARE_SAID_BELOW:
         return f"{max(0, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,4 +1,4 @@
-"""Getting this machine ready: programs, environments, a bed, images, volumes. All of it is cached and none of it is ours."""
+"""Getting this machine ready: programs, environments, a bed, images, volumes; all of it cached."""
 
 import concurrent.futures
 import os
@@ -28,9 +28,9 @@ class Materials:
 
 def describe() -> str:
     """Return the machine in words: processor, cores, vector units."""
-    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    model = next((line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")), "?")
-    flags = set(next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "").split())
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
+    flags = set(next((line for line in lines if line.startswith("flags")), "").split())
     vector = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
     return f"{model}, {os.cpu_count()} cores, {' '.join(vector)}, {platform.platform()}"
 

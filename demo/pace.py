@@ -36,7 +36,7 @@ def first_guess() -> Recipe:
 
 
 def measure(flow: Flow) -> float:
-    """Return tokens a second at CONCURRENCY, through the API server's proxy so that it works from outside any cluster."""
+    """Return tokens a second at CONCURRENCY, through the API server's proxy: that works from outside any cluster."""
     prompts = [f"Write a product description for a {word} radio." for word in ("red", "blue", "teal", "black")]
     _complete(flow, prompts[0])
     started = time.monotonic()

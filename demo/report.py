@@ -17,12 +17,14 @@ mpl.use("svg")
 
 _STYLE: Final = """
 :root { color-scheme: light; --ink: #1d2733; --quiet: #5b6b7c; --line: #dfe5ec; --good: #14804a; --bad: #b3261e; }
-body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 60rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink);
+  max-width: 60rem; margin: 2.5rem auto; padding: 0 1.2rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin-top: 2.4rem }
 .quiet { color: var(--quiet) } .good { color: var(--good) } .bad { color: var(--bad) }
 .card { border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.2rem; margin: .8rem 0 }
 .card strong { font-size: 1.05rem } table { border-collapse: collapse; width: 100% }
-th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .35rem .6rem;
+  border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums }
 th:first-child, td:first-child { text-align: left } svg { max-width: 100%; height: auto }
 """
 _COLOURS: Final = ("#8a99a8", "#2563b8", "#c77700", "#14804a")
@@ -43,7 +45,9 @@ class Story:
     """The DraftTrainingJob at its end."""
 
 
-def write(path: Path, *, story: Story, records: Sequence[RolloutRecord], comparisons: Mapping[int, Sequence[Any]]) -> None:
+def write(
+    path: Path, *, story: Story, records: Sequence[RolloutRecord], comparisons: Mapping[int, Sequence[Any]]
+) -> None:
     """Write the report.
 
     Args:
@@ -63,7 +67,8 @@ def write(path: Path, *, story: Story, records: Sequence[RolloutRecord], compari
         _training(story),
     ]
     for record in measured:
-        body += [f"<h2>Rollout {record.number}: measurements</h2>", _throughput_plot(record, story), _table(record, story)]
+        body.append(f"<h2>Rollout {record.number}: measurements</h2>")
+        body += [_throughput_plot(record, story), _table(record, story)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Paceline demo</title>"
@@ -100,7 +105,8 @@ def _training(story: Story) -> str:
     facts = (
         f"<p>Acceptance length {html.escape(str(output.get('acceptanceLength', '-')))} on held-out prompts; "
         f"by position {html.escape(', '.join(output.get('acceptanceByPosition', [])) or '-')}. "
-        f'<span class="quiet">{html.escape(output.get("uri", ""))} {html.escape(output.get("manifestDigest", ""))}</span></p>'
+        f'<span class="quiet">{html.escape(output.get("uri", ""))} '
+        f"{html.escape(output.get('manifestDigest', ''))}</span></p>"
     )
     return facts + _progress_plot(story)
 

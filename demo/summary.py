@@ -55,4 +55,3 @@ def _cell(arm: str, concurrency: int, blocks: Sequence[Measurement]) -> Cell:
 def as_json(record: RolloutRecord) -> str:
     """Return a record for people who want to look closer."""
     return json.dumps(record.wire(), indent=1)
-

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Self
 
 from demo import manifests
 from demo.flow import Flow
@@ -21,7 +22,7 @@ class Traffic:
         self.answered = 0
         self.failed: list[str] = []
 
-    def __enter__(self) -> "Traffic":
+    def __enter__(self) -> Self:
         for user in self._users:
             user.start()
         return self

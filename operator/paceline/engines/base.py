@@ -35,7 +35,7 @@ class ServeRequest:
     """One server."""
 
     model: str
-    """Folder, ``organisation/name`` or URI; also the first served name, since regeneration loads the tokenizer by it."""
+    """Folder, ``organisation/name`` or URI; also the first served name, by which regeneration loads the tokenizer."""
     revision: str | None
     trust_remote_code: bool
     tensor_parallel_size: int

@@ -1,4 +1,4 @@
-"""Conditions by transition: the time moves with the status only, the message with anything, events with either reason."""
+"""Conditions by transition: the time moves with the status only, the message with anything, events with reasons."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -32,9 +32,7 @@ SPECULATIVE_DEPLOYMENT: Final = Kind(
 DRAFT_TRAINING_JOB: Final = Kind(api_version=base.API_VERSION, kind="DraftTrainingJob", plural="drafttrainingjobs")
 DEPLOYMENT: Final = Kind(api_version="apps/v1", kind="Deployment", plural="deployments")
 REPLICA_SET: Final = Kind(api_version="apps/v1", kind="ReplicaSet", plural="replicasets")
-CONTROLLER_REVISION: Final = Kind(
-    api_version="apps/v1", kind="ControllerRevision", plural="controllerrevisions"
-)
+CONTROLLER_REVISION: Final = Kind(api_version="apps/v1", kind="ControllerRevision", plural="controllerrevisions")
 JOB: Final = Kind(api_version="batch/v1", kind="Job", plural="jobs")
 POD: Final = Kind(api_version="v1", kind="Pod", plural="pods")
 SERVICE: Final = Kind(api_version="v1", kind="Service", plural="services")

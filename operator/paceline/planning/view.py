@@ -35,7 +35,7 @@ class View(Protocol):
         ...
 
     def listed(self, kind: Kind, namespace: str) -> Sequence[Manifest]:
-        """Return all cached objects of ``kind`` in a namespace, sorted by name: our own resources, for cross references."""
+        """Return all cached objects of ``kind`` in a namespace, by name: our own resources, for cross references."""
         ...
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:

@@ -41,7 +41,7 @@ def scratch_storage(shared_memory: str | None) -> Storage:
     mounts: list[Mapping[str, Any]] = [{"name": "scratch", "mountPath": SCRATCH}]
     if shared_memory:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory}})
-        mounts.append({"name": "shm", "mountPath": "/dev/shm"})
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - the pod's own
     return Storage(volumes=tuple(volumes), mounts=tuple(mounts))
 
 
@@ -50,9 +50,7 @@ def claim_storage(locations: Sequence[Location], *, writable_claims: frozenset[s
     claims = sorted({location.claim for location in locations if location.claim})
     mounts = {location.claim: location.mount_path for location in locations if location.claim}
     return Storage(
-        volumes=tuple(
-            {"name": volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims
-        ),
+        volumes=tuple({"name": volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims),
         mounts=tuple(
             {"name": volume_name(claim), "mountPath": mounts[claim], "readOnly": claim not in writable_claims}
             for claim in claims
@@ -101,7 +99,7 @@ def container(
     return rendered
 
 
-def pod_template(
+def pod_template(  # noqa: PLR0913 - the parts of a pod, by keyword
     *,
     template: PodTemplate,
     labels: Mapping[str, str],
