@@ -3,7 +3,6 @@
 from paceline.api import names
 from paceline.planning import kinds
 from paceline.rollout import records
-
 from rollout import builders
 from rollout.cluster import Cluster
 

@@ -6,7 +6,6 @@ from paceline.api.measurement import BlockOutcome, Decision, Purpose
 from paceline.judge import comparison
 from paceline.planning import kinds
 from paceline.rollout import guard, observe
-
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history
@@ -153,9 +152,7 @@ def test_control_gets_all_replicas_before_it_serves(served: Cluster) -> None:
     served.users = builders.Users(accepted_a_draft=HOPELESS)
     served.until(lambda: served.serving() == "None")
     front = served.store[("Service", builders.NAME)]["spec"]["selector"]["paceline.dev/revision"]
-    deployments = {
-        one["metadata"]["labels"]["paceline.dev/revision"]: one for one in served.objects(kinds.DEPLOYMENT)
-    }
+    deployments = {one["metadata"]["labels"]["paceline.dev/revision"]: one for one in served.objects(kinds.DEPLOYMENT)}
     assert deployments[front]["spec"]["replicas"] == 3
 
 
