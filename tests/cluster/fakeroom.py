@@ -37,11 +37,11 @@ class Relay:
         draft.events.extend(events)
         return draft.plan(status)
 
-    def dependents(self, view: View, changed: Manifest) -> Sequence[Key]:
+    def dependents(self, view: View, changed: Manifest) -> Sequence[Key]:  # noqa: ARG002 - a Room's signature
         """Return nobody."""
         return ()
 
-    def polled(self, view: View, key: Key) -> Sequence[PodPoll]:
+    def polled(self, view: View, key: Key) -> Sequence[PodPoll]:  # noqa: ARG002 - as above
         """Return nobody."""
         return ()
 
@@ -59,9 +59,11 @@ class Children:
 
     @property
     def is_flipped(self) -> bool:
+        """Whether the Service selects the second revision."""
         return self.service is not None and self.service["spec"]["selector"][names.LABEL_REVISION] == "two"
 
     def run(self, draft: Draft) -> None:
+        """Run the Job, then keep what its pod said."""
         if self.job is None:
             draft.actions.append(Create(manifest=self._manifest(kinds.JOB, "step", spec=_job_spec(self._labels()))))
             return
@@ -70,6 +72,7 @@ class Children:
             draft.actions.append(Create(manifest=self._manifest(kinds.CONFIG_MAP, "result", data={"said": said})))
 
     def finish(self, draft: Draft) -> None:
+        """Flip the Service, then let the Job go."""
         if not self.is_flipped:
             meta = self.service["metadata"]
             draft.actions.append(
@@ -82,6 +85,7 @@ class Children:
             )
 
     def front(self, revision: str) -> dict[str, Any]:
+        """Return the Service that selects a revision."""
         selector = {names.LABEL_TRAINING_JOB: self.resource["metadata"]["name"], names.LABEL_REVISION: revision}
         # The annotation is there only in the first revision: an apply must be able to take it away again.
         extra = {"annotations": {"paceline.dev/first": "yes"}} if revision == "one" else {}

@@ -16,10 +16,11 @@ import urllib.request
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kubernetes.aio import client
 
+import nursery
 from paceline.api import crd
 from paceline.controller import apiserver, clock, errors, metrics
 from paceline.planning.kinds import Kind
@@ -37,16 +38,39 @@ _QUICK = {
 NAMESPACE = Kind(api_version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 
 
+class Process(Protocol):
+    """What a test does to an operator's process; ``subprocess.Popen`` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code of a process that has ended, negative for a signal."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; return the exit code."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        ...
+
+    def kill(self) -> None:
+        """End the process."""
+        ...
+
+
 class Operator:
     """One operator process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, port: int, log: Path) -> None:
+    def __init__(self, process: Process, *, port: int, log: Path) -> None:
         self.process = process
         self.port = port
         self.log = log
 
     @property
     def pid(self) -> int:
+        """Process id."""
         return self.process.pid
 
     def ask(self, path: str) -> tuple[int, str]:
@@ -81,7 +105,7 @@ class Operator:
         await until(
             lambda: self.process.poll() is not None, within_s=within_s, saying=lambda: f"still running: {self.tail()}"
         )
-        return int(self.process.returncode)
+        return self.process.wait()
 
     def lines(self, event: str | None = None) -> list[dict[str, Any]]:
         """Return the log's events, all or those of one name."""
@@ -118,12 +142,13 @@ class Operator:
 
 
 @contextlib.contextmanager
-def run_operator(kubeconfig: Path, *, log: Path, **environment: str) -> Iterator[Operator]:
+def run_operator(kubeconfig: Path, *, log: Path, forked: bool = False, **environment: str) -> Iterator[Operator]:
     """Run an operator for the length of a ``with`` block.
 
     Args:
         kubeconfig: where it goes.
         log: file for its log; appended to, so that restarts read as one story.
+        forked: start it from a process that has imported everything, for tests that start it dozens of times.
         environment: further settings, such as ``PACELINE_ROOMS``.
     """
     port = _free_port()
@@ -135,13 +160,19 @@ def run_operator(kubeconfig: Path, *, log: Path, **environment: str) -> Iterator
         "PYTHONPATH": os.pathsep.join(str(_ROOT / part) for part in ("operator", "tests", "tests/cluster")),
         **environment,
     }
-    with log.open("ab") as sink:
-        process = subprocess.Popen([sys.executable, "-m", "paceline.controller"], env=given, stderr=sink, stdout=sink)
+    process = nursery.start(given, log=log) if forked else _start(given, log=log)
     started = Operator(process, port=port, log=log)
     try:
         yield started
     finally:
         started.kill()
+
+
+def _start(environment: Mapping[str, str], *, log: Path) -> Process:
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            [sys.executable, "-m", "paceline.controller"], env=environment, stderr=sink, stdout=sink
+        )
 
 
 async def until(
@@ -161,22 +192,26 @@ class Api:
         self.server = server
 
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Make an object."""
         namespace = manifest["metadata"].get("namespace")
         return await self.server.request("POST", apiserver.collection(kind, namespace), body=dict(manifest))
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return an object, or None."""
         try:
             return await self.server.request("GET", apiserver.item(kind, namespace, name))
         except errors.NotFoundError:
             return None
 
     async def items(self, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
+        """Return the objects of a kind."""
         answer = await self.server.request("GET", apiserver.collection(kind, namespace))
         return list(answer["items"])
 
     async def merge(
         self, kind: Kind, namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
     ) -> dict[str, Any]:
+        """Merge a patch into an object, or into its status."""
         return await self.server.request(
             "PATCH",
             apiserver.item(kind, namespace, name, subresource=subresource),
@@ -185,6 +220,7 @@ class Api:
         )
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Delete an object, if there is one."""
         with contextlib.suppress(errors.NotFoundError):
             await self.server.request(
                 "DELETE", apiserver.item(kind, namespace, name), body={"propagationPolicy": "Background"}
@@ -230,7 +266,7 @@ async def install_crds(api: Api) -> None:
             content_type=apiserver.APPLY_PATCH,
         )
         async with asyncio.timeout(30):
-            while not _is_established(await api.server.request("GET", path)):
+            while not _is_established(await api.server.request("GET", path)):  # noqa: ASYNC110 - the server tells no event
                 await asyncio.sleep(0.1)
 
 

@@ -6,12 +6,12 @@ operator sees of Jobs and Deployments is Kubernetes' own conclusion.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import harness
-
 from paceline.controller import errors
 from paceline.planning import kinds
 
@@ -36,13 +36,13 @@ class Play:
     """Whether the cluster took the pod away: condition DisruptionTarget."""
 
 
-Script = Callable[[Mapping[str, Any]], Play | None]
-"""Given a pod, what is said of it; None leaves it Pending."""
+Script = Callable[[Mapping[str, Any]], Play | Awaitable[Play | None] | None]
+"""Given a pod, what is said of it, also as a coroutine; None leaves it Pending."""
 
 
 @contextlib.asynccontextmanager
 async def playing(api: harness.Api, namespace: str, script: Script, *, every_s: float = 0.1) -> AsyncIterator[None]:
-    """Play all pods of a namespace for the length of an ``async with`` block; a script's error fails the test there."""
+    """Play all pods of a namespace for the length of an ``async with`` block; a script's error is raised at its end."""
     task = asyncio.create_task(_play(api, namespace, script, every_s))
     try:
         yield
@@ -59,7 +59,8 @@ async def _play(api: harness.Api, namespace: str, script: Script, every_s: float
             meta = pod["metadata"]
             if "deletionTimestamp" in meta or pod["status"].get("phase") in ("Succeeded", "Failed"):
                 continue
-            play = script(pod)
+            found = script(pod)
+            play = await found if inspect.isawaitable(found) else found
             if play is not None and said.get(meta["uid"]) != play:
                 # A pod may go between the list and the patch.
                 with contextlib.suppress(errors.TransientError):

@@ -1,15 +1,15 @@
 """The controller on a real API server: a small room carried to its end, whoever is killed on the way."""
 
 import asyncio
-import contextlib
+
+import pytest
 
 import fakeroom
 import harness
 import killproxy
 import kubeletless
-import pytest
+import survival
 from api import builders
-
 from paceline.controller import lease
 from paceline.planning import kinds
 
@@ -19,6 +19,7 @@ ROOM = {"PACELINE_ROOMS": "fakeroom:Relay"}
 
 @pytest.fixture
 async def api(control_plane):
+    """Return the API server, with our CRDs."""
     async with harness.connect(control_plane.kubeconfig) as opened:
         await harness.install_crds(opened)
         yield opened
@@ -26,6 +27,7 @@ async def api(control_plane):
 
 @pytest.fixture
 async def namespace(api):
+    """Return a namespace of the test's own."""
     async with harness.scratch_namespace(api) as name:
         yield name
 
@@ -37,12 +39,14 @@ def settings(namespace):
 
 
 async def make_resource(api, namespace, name="run"):
+    """Make the resource that the room acts on."""
     manifest = builders.training_job(name)
     manifest["metadata"]["namespace"] = namespace
     return await api.create(kinds.DRAFT_TRAINING_JOB, manifest)
 
 
 def succeed(_pod):
+    """Let a pod succeed."""
     return kubeletless.Play(phase="Succeeded", message="hello")
 
 
@@ -123,49 +127,21 @@ async def test_settled_world_costs_no_write(control_plane, api, namespace, setti
 async def test_sigkill_after_each_write_ends_in_the_same_state(
     control_plane, api, namespace, settings, tmp_path, moment
 ):
-    """One run for each n: killed at its n-th write, started again, and the end is the same, with no second Job."""
+    """Each operator lives for one write; the end is the same, with no second Job."""
     async with killproxy.kill_proxy(control_plane.kubeconfig, folder=tmp_path) as (proxy, proxied):
-        position, was_killed = 0, True
-        while was_killed:
-            position += 1
-            await make_resource(api, namespace)
-            async with kubeletless.playing(api, namespace, succeed):
-                was_killed = await run_killed(proxy, proxied, settings, tmp_path, api, position=position, moment=moment)
-                with harness.run_operator(
-                    proxied, log=tmp_path / "log", **settings, PACELINE_LEASE_NAME=f"second-{position}"
-                ):
-                    await complete(api, namespace)
-            assert await end_state(api, namespace) == WANTED, f"killed {moment.value} of write {position}"
-            await clear(api, namespace)
-        assert position >= 6
-        created = [one.path for one in proxy.writes if one.verb == "POST" and one.path.endswith("/jobs")]
-        assert len(created) == position
-
-
-async def run_killed(proxy, proxied, settings, folder, api, *, position, moment):
-    """Run an operator that is killed at its ``position``-th write; return whether it got that far."""
-    name = {"PACELINE_LEASE_NAME": f"first-{position}"}
-    with harness.run_operator(proxied, log=folder / "log", **settings, **name) as operator:
-        proxy.arm(after_writes=position, moment=moment, pid=lambda: operator.pid)
-        killed = asyncio.create_task(proxy.killed.wait())
-        finished = asyncio.create_task(complete(api, settings["PACELINE_NAMESPACE"]))
-        await asyncio.wait([killed, finished], return_when=asyncio.FIRST_COMPLETED)
-        for task in (killed, finished):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        if proxy.killed.is_set():
-            assert await operator.ended() == -9
-        proxy.arm(after_writes=10**9, moment=moment, pid=lambda: 0)
-        return proxy.killed.is_set() or operator.process.poll() is not None
-
-
-async def clear(api, namespace):
-    """Delete the resource, and wait until its children went with it."""
-    await api.delete(kinds.DRAFT_TRAINING_JOB, namespace, "run")
-    async with asyncio.timeout(60):
-        while await end_state(api, namespace):
-            await asyncio.sleep(0.1)
+        await make_resource(api, namespace)
+        async with kubeletless.playing(api, namespace, succeed):
+            kills = await survival.killed_after_each_write(
+                proxy,
+                proxied,
+                environment=settings,
+                log=tmp_path / "log",
+                moment=moment,
+                is_done=lambda: complete(api, namespace, within_s=280),
+            )
+        assert kills >= 7
+        assert await end_state(api, namespace) == WANTED
+        assert len([one for one in proxy.writes if one.verb == "POST" and one.path.endswith("/jobs")]) == 1
 
 
 async def test_two_operators_have_one_leader_and_the_other_takes_over(
@@ -236,11 +212,13 @@ async def test_foreign_job_is_untouched_and_told(control_plane, api, namespace, 
 
 
 def fakeroom_job_name(resource):
+    """Return the name of the Job that the room will want."""
     meta = resource["metadata"]
     return fakeroom.names.child(meta["name"], "step", meta["uid"])
 
 
 async def accepted(api, namespace, reason):
+    """Wait until Accepted has a reason."""
     async with asyncio.timeout(30):
         while True:
             stored = await api.get(kinds.DRAFT_TRAINING_JOB, namespace, "run")

@@ -21,12 +21,15 @@ class FakeClock:
         self.slept: list[float] = []
 
     def wall(self) -> float:
+        """Return seconds since the epoch."""
         return 1_700_000_000.0 + self.now
 
     def monotonic(self) -> float:
+        """Return the time that was set."""
         return self.now
 
     async def sleep(self, seconds: float) -> None:
+        """Move the time, and yield once."""
         self.slept.append(seconds)
         self.now += seconds
         await asyncio.sleep(0)
@@ -38,14 +41,20 @@ def resource(*, version: str = "1", status: dict[str, Any] | None = None, uid: s
         "apiVersion": kinds.DRAFT_TRAINING_JOB.api_version,
         "kind": "DraftTrainingJob",
         "metadata": {
-            "name": KEY.name, "namespace": NAMESPACE, "uid": uid, "resourceVersion": version, "generation": 1,
+            "name": KEY.name,
+            "namespace": NAMESPACE,
+            "uid": uid,
+            "resourceVersion": version,
+            "generation": 1,
         },
         "spec": {},
         **({} if status is None else {"status": status}),
     }
 
 
-def config_map(name: str = "child", *, version: str | None = None, uid: str | None = None, **data: str) -> dict[str, Any]:
+def config_map(
+    name: str = "child", *, version: str | None = None, uid: str | None = None, **data: str
+) -> dict[str, Any]:
     """Return a ConfigMap that KEY's resource controls."""
     meta: dict[str, Any] = {
         "name": name,
@@ -84,5 +93,5 @@ class World:
 async def eventually(predicate: Callable[[], bool], *, within_s: float = 5.0) -> None:
     """Wait until ``predicate`` holds."""
     async with asyncio.timeout(within_s):
-        while not predicate():
+        while not predicate():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.002)

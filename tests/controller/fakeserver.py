@@ -1,4 +1,4 @@
-"""An API server in memory, as far as the controller can tell: versions, watches, preconditions, and faults on demand."""
+"""An API server in memory, as far as the controller can tell: versions, watches, preconditions, faults on demand."""
 
 import asyncio
 import copy
@@ -13,7 +13,9 @@ Fault = Callable[[str, str], BaseException | None]
 """Given verb and path, what goes wrong; None lets the request through."""
 
 
-def refusal(status: int, *, reason: str = "", message: str = "no", retry_after: str | None = None) -> errors.ControllerError:
+def refusal(
+    status: int, *, reason: str = "", message: str = "no", retry_after: str | None = None
+) -> errors.ControllerError:
     """Return the error of an HTTP status."""
     return errors.from_status(status, {"reason": reason, "message": message}, retry_after=retry_after)
 
@@ -49,6 +51,7 @@ class FakeServer:
         content_type: str = apiserver.JSON,
         timeout_s: float | None = None,
     ) -> dict[str, Any]:
+        """Answer as the API server would, unless a fault is due."""
         del timeout_s
         await asyncio.sleep(0)
         self.requests.append((verb, path))
@@ -61,6 +64,7 @@ class FakeServer:
         return copy.deepcopy(answer)
 
     async def stream(self, path: str, *, query: apiserver.Query) -> AsyncIterator[dict[str, Any]]:
+        """Yield what happened since a version, and what happens."""
         self.requests.append(("WATCH", path))
         seen, broken = int(query["resourceVersion"]), self._broken
         if seen < self.compacted:
@@ -95,7 +99,7 @@ class FakeServer:
         meta = manifest.setdefault("metadata", {})
         meta.setdefault("uid", f"uid-{version}")
         meta.setdefault("name", path.rsplit("/", 1)[1])
-        meta.setdefault("namespace", path.split("/namespaces/")[1].split("/")[0])
+        meta.setdefault("namespace", path.split("/namespaces/")[1].split("/", maxsplit=1)[0])
         meta["resourceVersion"] = str(version)
         self.objects[path] = manifest
         self._tell(version, path, told, manifest)
@@ -106,7 +110,9 @@ class FakeServer:
         gone = self.objects.pop(path)
         version = self._tick()
         if not silently:
-            self._tell(version, path, "DELETED", {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(version)}})
+            self._tell(
+                version, path, "DELETED", {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(version)}}
+            )
 
     def _answer(self, verb: str, path: str, query: Any, body: Any, content_type: str) -> dict[str, Any]:
         if verb == "POST":

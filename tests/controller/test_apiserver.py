@@ -5,9 +5,9 @@ import json
 
 import pytest
 from aiohttp import web
-from controller import builders
 from kubernetes.aio import client
 
+from controller import builders
 from paceline.controller import apiserver, errors, metrics
 from paceline.planning import kinds
 
@@ -21,6 +21,7 @@ class Server:
         self.lines = []
 
     async def handle(self, request):
+        """Answer one request."""
         self.asked.append((request.method, request.path_qs, dict(request.headers), await request.text()))
         if "watch" in request.query:
             response = web.StreamResponse()
@@ -36,6 +37,7 @@ class Server:
 
 @pytest.fixture
 async def server():
+    """Return a server that listens."""
     found = Server()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", found.handle)
@@ -49,6 +51,7 @@ async def server():
 
 @pytest.fixture
 async def api(server):
+    """Return the client of that server."""
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{server.port}"
     configuration.api_key["BearerToken"] = "bearer secret"
@@ -62,7 +65,9 @@ async def api(server):
 async def test_request_carries_token_type_and_query(server, api):
     """What the API server needs to know is in the request."""
     server.answer = web.json_response({"kind": "ConfigMap"})
-    found = await api.request("PATCH", "/api/v1/x", query={"force": "true"}, body={"a": 1}, content_type=apiserver.APPLY_PATCH)
+    found = await api.request(
+        "PATCH", "/api/v1/x", query={"force": "true"}, body={"a": 1}, content_type=apiserver.APPLY_PATCH
+    )
     method, path, headers, body = server.asked[0]
     assert found == {"kind": "ConfigMap"}
     assert (method, path, json.loads(body)) == ("PATCH", "/api/v1/x?force=true", {"a": 1})
@@ -128,7 +133,9 @@ async def test_kubeconfig_wins_over_the_service_account(monkeypatch, tmp_path):
     path.write_text(
         json.dumps(
             {
-                "apiVersion": "v1", "kind": "Config", "current-context": "c",
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
                 "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
                 "users": [{"name": "u", "user": {}}],
                 "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

@@ -1,12 +1,12 @@
 """The cache: what is kept, indexed and told."""
 
 from controller import builders
-
 from paceline.controller import cache
 from paceline.planning import kinds
 
 
 def stored(*manifests):
+    """Return a store that holds ``manifests``."""
     store = cache.Store()
     for manifest in manifests:
         store.put(manifest)
@@ -14,6 +14,7 @@ def stored(*manifests):
 
 
 def names(manifests):
+    """Return their names."""
     return [manifest["metadata"]["name"] for manifest in manifests]
 
 

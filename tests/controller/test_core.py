@@ -3,33 +3,44 @@
 import asyncio
 import contextlib
 
-import fakeroom
 import pytest
-from controller import builders, fakeserver
 
+import fakeroom
+from controller import builders, fakeserver
 from paceline.controller import apiserver, clock, core, errors, metrics
 from paceline.planning import kinds
 
 RESOURCE = apiserver.item(kinds.DRAFT_TRAINING_JOB, builders.NAMESPACE, "run")
 FAST = {
-    "resync": 3600.0, "backoff_base": 0.01, "backoff_max": 0.05, "lease_duration": 3.0, "lease_renew_deadline": 2.0,
+    "resync": 3600.0,
+    "backoff_base": 0.01,
+    "backoff_max": 0.05,
+    "lease_duration": 3.0,
+    "lease_renew_deadline": 2.0,
     "lease_retry_period": 0.05,
 }
 
 
 async def no_pod(_url, *, limit_bytes):
+    """Answer for pods: there is no network."""
     raise OSError(f"no network, {limit_bytes}")
 
 
 def new_core(server, *, identity="me"):
+    """Return a controller with the small room."""
     return core.Core(
-        configured=builders.settings_for(identity=identity, **FAST), rooms={"DraftTrainingJob": fakeroom.Relay()},
-        server=server, fetch=no_pod, time=clock.SystemClock(), measured=metrics.Metrics(),
+        configured=builders.settings_for(identity=identity, **FAST),
+        rooms={"DraftTrainingJob": fakeroom.Relay()},
+        server=server,
+        fetch=no_pod,
+        time=clock.SystemClock(),
+        measured=metrics.Metrics(),
     )
 
 
 @contextlib.asynccontextmanager
 async def running(one):
+    """Run a controller for the length of a block."""
     task = asyncio.create_task(one.run())
     try:
         yield task
@@ -40,6 +51,7 @@ async def running(one):
 
 
 def new_world():
+    """Return a server that holds one resource."""
     server = fakeserver.FakeServer()
     server.put(RESOURCE, builders.resource())
     return server
@@ -60,16 +72,19 @@ def play_kubelet(server):
 
 
 def is_complete(server):
+    """Whether the room has nothing left to do."""
     play_kubelet(server)
     jobs = [one for one in server.objects.values() if one["kind"] == "Job"]
     return (server.objects[RESOURCE].get("status") or {}).get("phase") == "Complete" and not jobs
 
 
 async def until_complete(server):
+    """Wait for that."""
     await builders.eventually(lambda: is_complete(server), within_s=20.0)
 
 
 def end_state(server):
+    """Return what is left of children."""
     kept = {}
     for path, one in server.objects.items():
         if one["kind"] in ("ConfigMap", "Service", "Job"):
@@ -100,6 +115,7 @@ async def test_room_is_carried_to_its_end_and_then_left_alone():
 
 
 async def reference():
+    """Return the end state, and the number of writes to it, of a run that nothing disturbs."""
     server = new_world()
     async with running(new_core(server)):
         await until_complete(server)
@@ -225,8 +241,12 @@ async def test_rooms_bug_stops_neither_the_worker_nor_other_resources():
             return super().reconcile(view, key, now)
 
     one = core.Core(
-        configured=builders.settings_for(**FAST), rooms={"DraftTrainingJob": Buggy()}, server=server, fetch=no_pod,
-        time=clock.SystemClock(), measured=metrics.Metrics(),
+        configured=builders.settings_for(**FAST),
+        rooms={"DraftTrainingJob": Buggy()},
+        server=server,
+        fetch=no_pod,
+        time=clock.SystemClock(),
+        measured=metrics.Metrics(),
     )
     async with running(one):
         await until_complete(server)

@@ -1,7 +1,6 @@
 """Kubernetes events about our resources."""
 
 from controller import builders, fakeserver
-
 from paceline.controller import events, metrics
 from paceline.planning.plan import Event
 
@@ -9,6 +8,7 @@ PATH = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
 
 async def record(server, *told, version="7"):
+    """Record events of one transition."""
     recorder = events.Recorder(server=server, instance="me", time=builders.FakeClock(), measured=metrics.Metrics())
     for event in told:
         await recorder.record(builders.KEY, builders.resource(), event, version=version)

@@ -1,8 +1,8 @@
 """Writes: order, preconditions, adoption, and what is remembered of them."""
 
 import pytest
-from controller import builders, fakeserver
 
+from controller import builders, fakeserver
 from paceline.controller import apiserver, errors, executor
 from paceline.planning import kinds
 from paceline.planning.plan import Apply, Create, Delete
@@ -12,23 +12,31 @@ PATH = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, "child")
 
 @pytest.fixture
 def server():
+    """Return an empty API server."""
     return fakeserver.FakeServer()
 
 
 @pytest.fixture
 def world():
+    """Return an empty cache."""
     return builders.World()
 
 
 @pytest.fixture
 def writes(server, world):
+    """Return the executor under test."""
     return executor.Executor(
-        server=server, store=world.cache, fresh=world.fresh, time=builders.FakeClock(), measured=world.measured,
+        server=server,
+        store=world.cache,
+        fresh=world.fresh,
+        time=builders.FakeClock(),
+        measured=world.measured,
         fence=lambda: None,
     )
 
 
 def foreign(**meta):
+    """Return a ConfigMap that is not ours."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"theirs": "1"}}
 
 
@@ -50,7 +58,9 @@ async def test_create_that_exists_and_is_ours_is_adopted(server, world, writes):
 async def test_foreign_namesake_is_refused_and_untouched(server, writes):
     """It is told apart by its controller, never by its name."""
     server.put(PATH, foreign())
-    with pytest.raises(errors.ForeignObjectError, match="shop/child exists and is not controlled by DraftTrainingJob run"):
+    with pytest.raises(
+        errors.ForeignObjectError, match="shop/child exists and is not controlled by DraftTrainingJob run"
+    ):
         await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
     assert server.objects[PATH]["data"] == {"theirs": "1"}
 
@@ -122,7 +132,12 @@ async def test_nothing_is_sent_without_the_lease(server, world):
         raise errors.LeaseLostError("lost")
 
     writes = executor.Executor(
-        server=server, store=world.cache, fresh=world.fresh, time=builders.FakeClock(), measured=world.measured, fence=lost
+        server=server,
+        store=world.cache,
+        fresh=world.fresh,
+        time=builders.FakeClock(),
+        measured=world.measured,
+        fence=lost,
     )
     with pytest.raises(errors.LeaseLostError):
         await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map())])
@@ -133,9 +148,15 @@ async def test_nothing_is_sent_without_the_lease(server, world):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, errors.RefusedError), (401, errors.UnavailableError), (403, errors.RefusedError),
-        (404, errors.NotFoundError), (409, errors.ConflictError), (422, errors.RefusedError),
-        (429, errors.UnavailableError), (500, errors.UnavailableError), (503, errors.UnavailableError),
+        (400, errors.RefusedError),
+        (401, errors.UnavailableError),
+        (403, errors.RefusedError),
+        (404, errors.NotFoundError),
+        (409, errors.ConflictError),
+        (422, errors.RefusedError),
+        (429, errors.UnavailableError),
+        (500, errors.UnavailableError),
+        (503, errors.UnavailableError),
         (504, errors.UnavailableError),
     ],
 )

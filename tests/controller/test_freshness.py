@@ -1,7 +1,6 @@
 """Own-write freshness: when the cache counts as new enough."""
 
 from controller import builders
-
 from paceline.controller import freshness
 from paceline.planning import kinds
 
@@ -9,6 +8,7 @@ PLACE = (kinds.CONFIG_MAP, builders.NAMESPACE, "child")
 
 
 def began(cached=None):
+    """Return a freshness with one write under way, and whom it told."""
     told: list = []
     fresh = freshness.Freshness(caught_up=told.append)
     return fresh, fresh.begin(builders.KEY, place=PLACE, cached=cached, now=0.0), told

@@ -2,13 +2,14 @@
 
 import aiohttp
 import pytest
-from controller import builders, fakeserver, test_core
 
+from controller import builders, fakeserver, test_core
 from paceline.controller import health, metrics
 
 
 @pytest.fixture
 async def endpoint():
+    """Return the state behind the endpoint, and how to ask it."""
     state = {"complaint": None, "ready": False}
     measured = metrics.Metrics()
     measured.leader.set(1)

@@ -3,16 +3,19 @@
 import asyncio
 
 import pytest
-from controller import builders, fakeserver
 
+from controller import builders, fakeserver
 from paceline.controller import errors, lease, metrics
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/paceline-system/leases/paceline-operator"
 
 
 def claim(server, *, identity="me", time=None):
+    """Return a process's claim to the lease."""
     return lease.Lease(
-        server=server, configured=builders.settings_for(identity=identity), time=time or builders.FakeClock(),
+        server=server,
+        configured=builders.settings_for(identity=identity),
+        time=time or builders.FakeClock(),
         measured=metrics.Metrics(),
     )
 

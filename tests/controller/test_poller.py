@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 from aiohttp import web
-from controller import builders
 
+from controller import builders
 from paceline.api import stages
 from paceline.controller import metrics, poller
 from paceline.planning.view import PodPoll
@@ -23,6 +23,8 @@ class Pods:
         self.asked = []
 
     async def __call__(self, url, *, limit_bytes):
+        """Answer one question."""
+        assert limit_bytes > 0
         self.asked.append(url)
         answer = self.answers[url]
         if isinstance(answer, Exception):
@@ -31,15 +33,22 @@ class Pods:
 
 
 class Asking:
+    """A poller with all that it works with."""
+
     def __init__(self):
         self.pods, self.time, self.news = Pods(), builders.FakeClock(), []
         self.heard = poller.Heard(window_s=600.0)
         self.poller = poller.Poller(
-            fetch=self.pods, heard=self.heard, news=self.news.append, configured=builders.settings_for(),
-            time=self.time, measured=metrics.Metrics(),
+            fetch=self.pods,
+            heard=self.heard,
+            news=self.news.append,
+            configured=builders.settings_for(),
+            time=self.time,
+            measured=metrics.Metrics(),
         )
 
     async def round(self, after_s=0.0):
+        """Let time pass, and ask whoever is due."""
         self.time.now += after_s
         self.poller.start_due()
         await asyncio.gather(*self.poller._tasks)
@@ -92,7 +101,14 @@ async def test_pod_no_longer_wanted_is_forgotten():
 
 @pytest.mark.parametrize(
     "answer",
-    [b"<html>", b'{"stage": "Train", "percent": 1000}', b"{}", aiohttp.ClientError("refused"), TimeoutError(), OSError()],
+    [
+        b"<html>",
+        b'{"stage": "Train", "percent": 1000}',
+        b"{}",
+        aiohttp.ClientError("refused"),
+        TimeoutError(),
+        OSError(),
+    ],
 )
 async def test_wrong_answer_is_no_progress(answer):
     """What a pod says is untrusted: it changes nothing and ends nothing."""

@@ -2,14 +2,15 @@
 
 import asyncio
 
-from controller import builders
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller import builders
 from paceline.controller import queue
 
 
 def schedule() -> queue.Schedule[str]:
+    """Return an empty schedule without jitter."""
     return queue.Schedule(backoff=queue.Backoff(base_s=1.0, max_s=8.0, jitter=lambda: 0.0))
 
 
@@ -96,7 +97,9 @@ async def test_worker_wakes_when_a_delayed_key_is_due():
     assert (await asyncio.wait_for(taking, 5))[0] == "a"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "later", "take", "done", "tick"]), st.sampled_from("abc")), max_size=60))
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "later", "take", "done", "tick"]), st.sampled_from("abc")), max_size=60)
+)
 def test_no_wish_is_lost_and_no_key_is_doubled(steps):
     """Whatever the order: a wished key is ready, delayed, in work and dirty, or was taken after the wish."""
     due, now, working, wished = schedule(), 0.0, set(), set()

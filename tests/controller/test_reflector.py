@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 
 from controller import builders, fakeserver
-
 from paceline.controller import apiserver, reflector
 from paceline.planning import kinds
 
@@ -13,10 +12,16 @@ PATH = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, "child")
 
 @contextlib.asynccontextmanager
 async def running(server, *, namespace=None, time=None):
+    """Run a reflector of ConfigMaps until it has synced, and for the length of a block."""
     world = builders.World()
     one = reflector.Reflector(
-        kind=kinds.CONFIG_MAP, namespace=namespace, server=server, store=world.cache, fresh=world.fresh,
-        time=time or builders.FakeClock(), measured=world.measured,
+        kind=kinds.CONFIG_MAP,
+        namespace=namespace,
+        server=server,
+        store=world.cache,
+        fresh=world.fresh,
+        time=time or builders.FakeClock(),
+        measured=world.measured,
     )
     task = asyncio.create_task(one.run())
     try:
@@ -29,7 +34,10 @@ async def running(server, *, namespace=None, time=None):
 
 
 def held(world):
-    return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in world.cache.store(kinds.CONFIG_MAP).all()}
+    """Return the versions that the cache holds, by name."""
+    return {
+        one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in world.cache.store(kinds.CONFIG_MAP).all()
+    }
 
 
 async def test_list_then_watch_keeps_the_cache_equal():

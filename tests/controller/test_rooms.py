@@ -3,23 +3,29 @@
 import dataclasses
 
 import pytest
-from controller import builders
 
+from controller import builders
 from paceline.controller import rooms
 from paceline.planning import kinds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Wishes:
+    """What the choosy room wants to know."""
+
     stage_image: str = "none"
     other: int = 3
 
 
 class Plain:
+    """A room that wants nothing."""
+
     kind = kinds.DRAFT_TRAINING_JOB
 
 
 class Choosy:
+    """A room with settings of its own."""
+
     kind = kinds.SPECULATIVE_DEPLOYMENT
 
     def __init__(self, settings: Wishes) -> None:

@@ -1,10 +1,10 @@
 """Status writes: only differences, only on what was seen, never twice in vain."""
 
 import pytest
-from controller import builders, fakeserver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller import builders, fakeserver
 from paceline.controller import apiserver, errors, executor, statuses
 from paceline.planning import kinds
 
@@ -24,6 +24,7 @@ def test_merge_patch_leads_from_one_document_to_the_other(before, after):
 
 @pytest.fixture
 def server():
+    """Return an API server with one resource."""
     found = fakeserver.FakeServer()
     found.put(PATH, builders.resource())
     return found
@@ -31,9 +32,14 @@ def server():
 
 @pytest.fixture
 def writer(server):
+    """Return the writer under test."""
     world = builders.World()
     writes = executor.Executor(
-        server=server, store=world.cache, fresh=world.fresh, time=builders.FakeClock(), measured=world.measured,
+        server=server,
+        store=world.cache,
+        fresh=world.fresh,
+        time=builders.FakeClock(),
+        measured=world.measured,
         fence=lambda: None,
     )
     return statuses.StatusWriter(writes=writes)
@@ -79,9 +85,16 @@ def test_refusal_becomes_the_accepted_condition():
     """The rest of what the room said stays."""
     ready = {"type": "Progressing", "status": "True", "reason": "Training", "message": "", "lastTransitionTime": "t"}
     wanted, news = statuses.refused(
-        {"conditions": [ready], "phase": "Running"}, builders.resource(), reason="ForeignObject", message="taken", now=0.0
+        {"conditions": [ready], "phase": "Running"},
+        builders.resource(),
+        reason="ForeignObject",
+        message="taken",
+        now=0.0,
     )
-    assert [(one["type"], one["status"]) for one in wanted["conditions"]] == [("Accepted", "False"), ("Progressing", "True")]
+    assert [(one["type"], one["status"]) for one in wanted["conditions"]] == [
+        ("Accepted", "False"),
+        ("Progressing", "True"),
+    ]
     assert wanted["phase"] == "Running"
     assert [(event.reason, event.warning) for event in news] == [("ForeignObject", True)]
 

@@ -1,7 +1,6 @@
 """From changes to keys."""
 
 from controller import builders
-
 from paceline.controller import triggers
 from paceline.planning import kinds
 from paceline.planning.plan import Key
@@ -16,12 +15,14 @@ class Room:
         self.found = dependents
 
     def dependents(self, _view, _changed):
+        """Return what the test said."""
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
 
 
 def keys(kind, before, after, *, dependents=(), earlier=()):
+    """Return the names enqueued for one change."""
     told = []
     trigger = triggers.Triggers(rooms={"DraftTrainingJob": Room(dependents)}, look=lambda: None, enqueue=told.append)
     for manifest in earlier:
@@ -32,6 +33,7 @@ def keys(kind, before, after, *, dependents=(), earlier=()):
 
 
 def pod(**labels):
+    """Return a pod."""
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": builders.NAMESPACE, "labels": labels}}
 
 

@@ -1,0 +1,64 @@
+"""SIGKILL after every single write: each operator lives for one write, until one has nothing left to do."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import harness
+import killproxy
+
+
+async def killed_after_each_write(
+    proxy: killproxy.KillProxy,
+    kubeconfig: Path,
+    *,
+    environment: Mapping[str, str],
+    log: Path,
+    moment: killproxy.Moment,
+    is_done: Callable[[], Awaitable[object]],
+) -> int:
+    """Start operators one after another, each killed at its first write; return how many were.
+
+    Args:
+        proxy: which counts the writes.
+        kubeconfig: which leads through it.
+        environment: settings of every operator.
+        log: takes the log of all of them.
+        moment: before or after the write's answer.
+        is_done: returns when the end is reached.
+    """
+    for number in itertools.count():
+        # The lease of a killed operator is still held, so each has one of its own.
+        given = {**environment, "PACELINE_LEASE_NAME": f"operator-{number}"}
+        with harness.run_operator(kubeconfig, log=log, forked=True, **given) as operator:
+            proxy.arm(after_writes=1, moment=moment, pid=lambda running=operator: running.pid)
+            if await _lives_on(proxy, is_done):
+                return number
+            assert await operator.ended() == -9
+    raise AssertionError("unreachable")
+
+
+async def quiet(proxy: killproxy.KillProxy, *, for_s: float = 2.0) -> None:
+    """Wait until nothing has been written for so long."""
+    seen = -1
+    async with asyncio.timeout(60):
+        while seen != len(proxy.writes):
+            seen = len(proxy.writes)
+            await asyncio.sleep(for_s)
+
+
+async def _lives_on(proxy: killproxy.KillProxy, is_done: Callable[[], Awaitable[object]]) -> bool:
+    """Return whether the end is reached with the operator alive and nothing left to write."""
+    done = asyncio.ensure_future(is_done())
+    dead = asyncio.create_task(proxy.killed.wait())
+    await asyncio.wait([done, dead], return_when=asyncio.FIRST_COMPLETED)
+    if done.done() and not proxy.killed.is_set():
+        done.result()
+        await quiet(proxy)
+    for task in (done, dead):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    return not proxy.killed.is_set()
