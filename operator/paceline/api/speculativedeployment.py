@@ -186,9 +186,10 @@ class BandStatus(ApiModel):
     """One arm against another at one concurrency."""
 
     concurrency: int
-    ratio: Decimal
-    lower: Decimal
-    upper: Decimal
+    ratio: Decimal | None = None
+    """Absent while too little was measured, as are its bounds."""
+    lower: Decimal | None = None
+    upper: Decimal | None = None
 
 
 class ComparisonStatus(ApiModel):

@@ -237,9 +237,9 @@ def _comparison(against: analysis.Against) -> ComparisonStatus:
         bands=[
             BandStatus(
                 concurrency=band.concurrency,
-                ratio=_decimal(band.ratio, 3) or "0",
-                lower=_decimal(band.lower, 3) or "0",
-                upper=_decimal(band.upper, 3) or "0",
+                ratio=_decimal(band.ratio, 3),
+                lower=_decimal(band.lower, 3),
+                upper=_decimal(band.upper, 3),
             )
             for band in found.bands
         ],
