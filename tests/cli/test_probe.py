@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+import paceline
 from paceline.cli.__main__ import main
 from probe.engine import Engine
 
@@ -107,6 +112,30 @@ def test_impossible_measurement_is_a_usage_error(
     """Before any server is asked."""
     code = main(["probe", "--model", "m", "--url", "http://127.0.0.1:9", "--prompts", str(prompts), *arguments])
     assert (code, words in capsys.readouterr().err) == (2, True)
+
+
+def test_stopped_measurement_keeps_its_finished_rounds(tmp_path: Path, prompts: Path) -> None:
+    """Ctrl-C after the first of many rounds: minutes of measuring are not thrown away."""
+    saved = tmp_path / "saved.json"
+    with served(Engine(chunk_s=0.002)) as url:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [
+                *(sys.executable, "-m", "paceline.cli", "probe", "--url", url, "--url", url, "--prompts", str(prompts)),
+                *("--concurrency", "1", "--save", str(saved), "--min-rounds", "60", "--max-rounds", "60"),
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(paceline.__file__).parents[1])},
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "round 1" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, "stopped" in said) == (0, True)
+    assert {one["round"] for one in json.loads(saved.read_text())["measurements"]} >= {0}
 
 
 def test_server_that_is_away_fails_with_its_address(capsys: pytest.CaptureFixture[str], prompts: Path) -> None:

@@ -66,8 +66,11 @@ def run(options: argparse.Namespace) -> int:
         texts = prompts.read(options.prompts, max_prompts=options.max_prompts)
     except prompts.PromptsError as error:
         raise exits.UsageError(str(error)) from error
+    measurements: list[Measurement] = []
     try:
-        measurements = asyncio.run(_measure(options, texts, policy))
+        asyncio.run(_measure(options, texts, policy, into=measurements))
+    except KeyboardInterrupt:
+        output.Talk().say("stopped; this is what the finished rounds say")
     except (rounds.NotAnsweringError, transport.TransportError) as error:
         raise exits.FailedError(str(error)) from error
     document: dict[str, Any] = {"measurements": [one.wire() for one in measurements], "comparison": None}
@@ -101,20 +104,18 @@ class _Told:
 
 
 async def _measure(
-    options: argparse.Namespace, texts: Sequence[prompts.Prompt], policy: judge.Policy
-) -> list[Measurement]:
-    """Return the measurements of as many rounds as it takes."""
-    measurements: list[Measurement] = []
+    options: argparse.Namespace, texts: Sequence[prompts.Prompt], policy: judge.Policy, *, into: list[Measurement]
+) -> None:
+    """Measure as many rounds as it takes ``into`` a list, which holds the finished ones whenever this is stopped."""
     told = _Told(output.Talk())
     async with transport.HttpTransport(request_timeout_s=options.timeout) as http:
         model = options.model or await _first_model(http, options.url[0])
         for number in range(policy.max_rounds):
             config = _config(options, model=model, number=number)
             report = await rounds.run(config, texts, rounds.arms_of(config, http, clocks.SystemClock()), listener=told)
-            measurements += report.measurements
-            if _is_decided(measurements, policy, arms=len(options.url)):
+            into += report.measurements
+            if _is_decided(into, policy, arms=len(options.url)):
                 break
-    return measurements
 
 
 def _is_decided(measurements: Sequence[Measurement], policy: judge.Policy, *, arms: int) -> bool:
