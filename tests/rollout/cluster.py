@@ -24,6 +24,7 @@ Store = dict[tuple[str, str], dict[str, Any]]
 BASE_TOKENS_PER_SECOND = 100.0
 DRAFTS = 400
 QUIET_S = 150.0
+WATCH_LAG_S = 50.0
 
 
 class ConflictError(Exception):
@@ -72,6 +73,7 @@ class Cluster:
         self.now = builders.NOW
         self.store: Store = {}
         self.pictures: list[Store] = []
+        self.taken_at: list[float] = []
         self.serials = itertools.count(1)
         self.room = Rollout(stage_image="paceline/stages:1")
         self.key = Key(kind=kinds.SPECULATIVE_DEPLOYMENT, namespace=builders.NAMESPACE, name=builders.NAME)
@@ -98,26 +100,33 @@ class Cluster:
         manifest["metadata"]["resourceVersion"] = str(next(self.serials))
         self.store = {**self.store, (manifest["kind"], manifest["metadata"]["name"]): manifest}
         self.pictures.append(self.store)
+        self.taken_at.append(self.now)
 
     def _drop(self, kind: str, name: str) -> None:
         self.store = {key: one for key, one in self.store.items() if key != (kind, name)}
         self.pictures.append(self.store)
+        self.taken_at.append(self.now)
 
     def picture(self, age: int = 0) -> Picture:
         """Return what a reconcile may see: the newest state, or one ``age`` writes back."""
         return Picture(store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self._scraped())
 
     def torn_picture(self, ages: Mapping[str, int]) -> Picture:
-        """Return a picture whose kinds are of different ages, as separate watches may be."""
+        """Return a picture whose kinds are of different ages, as separate watches may be, but of the last moments."""
         newest = len(self.pictures) - 1
-        kinds_known = {kind for picture in self.pictures[-1:] for kind, _ in picture} | set(ages)
+        chosen = {kind: self._recent(newest, age) for kind, age in ages.items()}
+        known = {kind for kind, _ in self.store} | set(ages)
         store = {
-            key: one
-            for kind in kinds_known
-            for key, one in self.pictures[max(0, newest - ages.get(kind, 0))].items()
-            if key[0] == kind
+            key: one for kind in known for key, one in self.pictures[chosen.get(kind, newest)].items() if key[0] == kind
         }
         return Picture(store=store, scraped=self._scraped())
+
+    def _recent(self, newest: int, age: int) -> int:
+        """Return the number of the picture ``age`` writes back, or of the oldest that was still true a moment ago."""
+        number = newest
+        while number > max(0, newest - age) and self.now - self.taken_at[number] < WATCH_LAG_S:
+            number -= 1
+        return number
 
     def _scraped(self) -> dict[str, tuple[tuple[float, str], ...]]:
         """Return what the servers' pods counted in the last minutes."""

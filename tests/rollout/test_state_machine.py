@@ -5,6 +5,7 @@ more the resource comes to rest with nothing left over.
 """
 
 import hypothesis
+import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from paceline.api import names, stages
 from paceline.api.measurement import Decision
 from paceline.planning import kinds
 from paceline.rollout import records
-
 from rollout import builders
 from rollout.cluster import Cluster, ConflictError, Picture
 
@@ -134,7 +134,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
     @stateful.rule(verb=st.sampled_from(["promote", "abort", "retry", "undo", "pause"]), which=st.integers(0, 9))
     def annotate(self, verb: str, which: int) -> None:
         """Ask for a verb on some revision."""
-        known = [one["metadata"]["labels"][names.LABEL_REVISION] for one in self.cluster.objects(kinds.CONTROLLER_REVISION)]
+        known = [
+            one["metadata"]["labels"][names.LABEL_REVISION] for one in self.cluster.objects(kinds.CONTROLLER_REVISION)
+        ]
         self.cluster.annotate(**({verb: known[which % len(known)]} if known else {}))
 
     @stateful.rule()
@@ -233,6 +235,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Let everything take its course: it comes to rest, and nothing is left over."""
+        self.cluster.users = None
         self.cluster.settle(passes=600, seconds=200.0, quiet_s=LONGEST_WAIT_S)
         planned = self.cluster.plan()
         assert not planned.actions
@@ -248,8 +251,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
 TestRollouts = Rollouts.TestCase
 TestRollouts.settings = hypothesis.settings(
-    max_examples=250,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+TestRollouts.pytestmark = [pytest.mark.timeout(900)]

@@ -210,7 +210,7 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
             )
             for digest, pod in arms.items()
         ],
-        model=sources.locate(case.seen.owner.spec.target.uri).path,
+        model=_model(case),
         prompts_path=workloads.prompts_path(case.seen.owner.spec),
         max_prompts=analysis.prompts.max_samples,
         concurrencies=list(concurrencies(case)),
@@ -218,6 +218,13 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
         max_tokens=analysis.max_tokens,
         round=case.record.rounds + 1,
     )
+
+
+def _model(case: Case) -> str:
+    """Return the name under which the arms serve: by their own target, which the spec may have moved on from."""
+    revision = case.seen.revisions.get(case.record.candidate)
+    target = revision.inputs.target if revision else case.seen.owner.spec.target
+    return sources.locate(target.uri).path
 
 
 def _start(case: Case, name: str, config: ProbeConfig) -> tuple[plan.Action, ...]:

@@ -19,8 +19,10 @@ from paceline.planning import conditions
 from paceline.rollout import analysis, observe, readiness, records, rollback, steps, verbs
 from paceline.rollout.steps import Case, Step
 
-# After a confirmation that confirmed nothing, so many windows pass before the next: each costs the control's GPUs.
+# After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each further
+# one: each costs the control's GPUs.
 PAUSE_WINDOWS: Final = 10
+LONGEST_PAUSE_S: Final = 24 * 3600.0
 # A window is taken as covered when scrapes span this share of it.
 _COVERED: Final = 0.5
 # A difference takes two.
@@ -100,9 +102,14 @@ def _broken(seen: observe.Observed, now: float) -> str:
 
 
 def _confirmed_lately(seen: observe.Observed, now: float) -> bool:
-    pause = PAUSE_WINDOWS * base.parse_duration(seen.owner.spec.guard.window).total_seconds()
-    ends = [one.decided_at for one in seen.history.decided if one.purpose is Purpose.GUARD and one.decided_at]
-    return bool(ends) and now < conditions.parse_timestamp(ends[-1]) + pause
+    change = seen.history.last_change
+    since = change.number if change else 0
+    tries = [one for one in seen.history.decided if one.purpose is Purpose.GUARD and one.number > since]
+    if not tries or tries[-1].decided_at is None:
+        return False
+    window = base.parse_duration(seen.owner.spec.guard.window).total_seconds()
+    pause = min(PAUSE_WINDOWS * window * 2 ** (len(tries) - 1), LONGEST_PAUSE_S)
+    return now < conditions.parse_timestamp(tries[-1].decided_at) + pause
 
 
 def advance(case: Case) -> Step:
