@@ -231,7 +231,7 @@ class Cluster:
 
     def _server_status(self, title: str, pod: dict[str, Any]) -> dict[str, Any]:
         old = {one["type"]: one for one in (pod.get("status") or {}).get("conditions", ())}
-        if title in self.unschedulable and "PodScheduled" not in old:
+        if title in self.unschedulable and old.get("PodScheduled", {}).get("status") != "True":
             told = {"type": "PodScheduled", "status": "False", "message": self.unschedulable[title]}
             return {"phase": "Pending", "conditions": [told]}
         crashing = title in self.crashing

@@ -1,7 +1,7 @@
 """Anything at any time: edits, crashes between writes, old pictures, objects deleted by hand, engines that break.
 
-Whatever happened, users are only ever given a revision that a record says they should have, and once nothing happens any
-more the resource comes to rest with nothing left over.
+Whatever happened, users are only ever given a revision that a record says they should have, and once nothing more
+happens the resource comes to rest with nothing left over.
 """
 
 import hypothesis

@@ -19,10 +19,11 @@ from paceline.planning import conditions
 from paceline.rollout import analysis, observe, readiness, records, rollback, steps, verbs
 from paceline.rollout.steps import Case, Step
 
-# After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each further
-# one: each costs the control's GPUs.
+# After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each more:
+# each costs the control's GPUs.
 PAUSE_WINDOWS: Final = 10
 LONGEST_PAUSE_S: Final = 24 * 3600.0
+_MOST_DOUBLINGS: Final = 16
 # A window is taken as covered when scrapes span this share of it.
 _COVERED: Final = 0.5
 # A difference takes two.
@@ -108,7 +109,8 @@ def _confirmed_lately(seen: observe.Observed, now: float) -> bool:
     if not tries or tries[-1].decided_at is None:
         return False
     window = base.parse_duration(seen.owner.spec.guard.window).total_seconds()
-    pause = min(PAUSE_WINDOWS * window * 2 ** (len(tries) - 1), LONGEST_PAUSE_S)
+    doubled = 1 << min(len(tries) - 1, _MOST_DOUBLINGS)
+    pause = min(PAUSE_WINDOWS * window * doubled, LONGEST_PAUSE_S)
     return now < conditions.parse_timestamp(tries[-1].decided_at) + pause
 
 

@@ -1,0 +1,131 @@
+"""What follows from the records: stable, refused, handled, and what may be forgotten."""
+
+import pytest
+
+from paceline.api.measurement import Decision, Purpose, RolloutRecord
+from paceline.planning import plan
+from paceline.rollout import records
+from rollout import builders
+from rollout.builders import decided, record, sha
+
+BASE, HEAD, OTHER = sha("base"), sha("head"), sha("other")
+BASELINE = decided(1, Decision.PROMOTED, candidate=BASE, serving=BASE, purpose=Purpose.BASELINE)
+
+
+def history(*made: RolloutRecord) -> records.History:
+    """Return a history of these records."""
+    stored = tuple(records.Stored(record=one, name=f"r{one.number}", uid=f"u{one.number}") for one in made)
+    return records.History(owner="smol", owner_uid="uid", stored=stored)
+
+
+def rejected(number: int, candidate: str, serving: str, **fields: object) -> RolloutRecord:
+    """Return a rejection."""
+    return decided(number, Decision.REJECTED, candidate=candidate, serving=serving, stable=serving, **fields)
+
+
+@pytest.mark.parametrize(
+    ("made", "stable"),
+    [
+        pytest.param([], "", id="nothing was decided"),
+        pytest.param([BASELINE], BASE, id="the baseline"),
+        pytest.param([BASELINE, record(2, candidate=HEAD, stable=BASE)], BASE, id="an open rollout serves nobody"),
+        pytest.param([BASELINE, rejected(2, HEAD, BASE)], BASE, id="a rejection leaves stable"),
+        pytest.param(
+            [BASELINE, decided(2, Decision.PROMOTED, candidate=HEAD, serving=HEAD, stable=BASE)], HEAD, id="a promotion"
+        ),
+        pytest.param(
+            [BASELINE, decided(2, Decision.PROMOTED, candidate=HEAD, serving=HEAD), rejected(3, HEAD, BASE)],
+            BASE,
+            id="the guard took it back",
+        ),
+        pytest.param([decided(1, Decision.ABORTED, candidate=BASE, serving="")], "", id="the first was called off"),
+    ],
+)
+def test_stable_is_what_the_newest_decision_serves(made: list[RolloutRecord], stable: str) -> None:
+    """Stable is computed, never stored."""
+    assert history(*made).stable == stable
+
+
+@pytest.mark.parametrize(
+    ("made", "refused"),
+    [
+        pytest.param([BASELINE], False, id="never tried"),
+        pytest.param([BASELINE, rejected(2, HEAD, BASE)], True, id="rejected"),
+        pytest.param([BASELINE, rejected(2, HEAD, BASE), rejected(3, OTHER, BASE)], True, id="rejected before another"),
+        pytest.param(
+            [BASELINE, decided(2, Decision.ABORTED, candidate=HEAD, serving=BASE)], False, id="an edit came between"
+        ),
+        pytest.param(
+            [BASELINE, decided(2, Decision.ABORTED, candidate=HEAD, serving=BASE, handled=["abort=12345678"])],
+            True,
+            id="a person called it off",
+        ),
+        pytest.param(
+            [BASELINE, rejected(2, HEAD, BASE), decided(3, Decision.ABORTED, candidate=HEAD, serving=BASE)],
+            True,
+            id="an aborted retry clears nothing",
+        ),
+        pytest.param(
+            [BASELINE, rejected(2, HEAD, BASE), decided(3, Decision.PROMOTED, candidate=HEAD, serving=HEAD)],
+            False,
+            id="promoted on a second try",
+        ),
+        pytest.param(
+            [BASELINE, rejected(2, HEAD, BASE), rejected(3, OTHER, HEAD)],
+            False,
+            id="a later decision made it serve, as the guard does with a control",
+        ),
+    ],
+)
+def test_rejected_revision_is_refused(made: list[RolloutRecord], refused: bool) -> None:  # noqa: FBT001 - a table's column
+    """The newest word on a digest counts."""
+    assert (history(*made).refused(HEAD) is not None) is refused
+
+
+def test_record_is_written_with_the_version_it_was_read_at() -> None:
+    """Two passes that append to one record cannot lose each other's blocks."""
+    stored = records.Stored(record=record(), name="r1", uid="u1", resource_version="42")
+    written = records.write(stored, owner=builders.deployment(), labels={})
+    assert isinstance(written, plan.Apply)
+    assert (written.uid, written.resource_version) == ("u1", "42")
+
+
+def test_new_record_is_named_by_its_number() -> None:
+    """Two passes that open the same number collide on the name."""
+    one = history(BASELINE).with_(record(2, candidate=HEAD)).stored[-1]
+    other = history(BASELINE).with_(record(2, candidate=OTHER)).stored[-1]
+    assert one.uid is None
+    assert one.name == other.name
+
+
+def test_record_survives_the_cluster() -> None:
+    """What is read is what was written."""
+    made = record(measurements=[builders.block(HEAD, drafts=10, accepted=5)], rounds=1, handled=["retry=12345678"])
+    written = records.write(records.Stored(record=made, name="r1"), owner=builders.deployment(), labels={})
+    manifest = {**written.manifest, "metadata": {**written.manifest["metadata"], "uid": "u", "resourceVersion": "1"}}
+    assert records.read(manifest).record == made
+
+
+def test_damaged_record_says_what_to_do() -> None:
+    """A ConfigMap that somebody emptied is an error, not an empty history."""
+    manifest = {"metadata": {"name": "smol-rollout-1", "uid": "u"}, "data": {"record.json": "{}"}}
+    with pytest.raises(records.DamagedRecordError, match=r"smol-rollout-1 .* delete it"):
+        records.read(manifest)
+
+
+def test_next_number_is_above_a_deleted_decision() -> None:
+    """The Service remembers the number of the decision it follows."""
+    assert records.History(owner="smol", owner_uid="uid", floor=7).next_number == 8
+
+
+def test_basis_of_stable_and_of_rejections_is_kept() -> None:
+    """Old records go, but not those that stable, its break-even and refused digests rest on."""
+    measured = [builders.block(HEAD)]
+    made = [
+        BASELINE,
+        rejected(2, OTHER, BASE),
+        decided(3, Decision.PROMOTED, candidate=HEAD, serving=HEAD, stable=BASE, measurements=measured),
+        *(decided(number, Decision.ABORTED, candidate=sha("x"), serving=HEAD, stable=HEAD) for number in range(4, 9)),
+    ]
+    spare = records.superfluous(history(*made), limit=2)
+    assert [one.record.number for one in spare] == [1, 4, 5, 6]

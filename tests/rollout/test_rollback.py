@@ -1,0 +1,139 @@
+"""Why candidates do not serve, and what that leaves."""
+
+import pytest
+
+from paceline.api.measurement import BlockOutcome, Decision
+from paceline.planning import kinds
+from rollout import builders
+from rollout.cluster import Cluster
+from rollout.reading import history
+
+NO_GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def rolled_back(cluster: Cluster) -> str:
+    """Return the reason for which the candidate was rolled back, after checking what is left."""
+    cluster.settle(seconds=60, quiet_s=4200)
+    last = history(cluster).stored[-1].record
+    assert last.decision is Decision.REJECTED
+    assert cluster.serving() == "None"
+    assert cluster.servers() == ["None"]
+    assert cluster.objects(kinds.JOB) == []
+    return last.reason
+
+
+def contaminate(cluster: Cluster, outcome: BlockOutcome) -> None:
+    """Make every block of the probe unusable."""
+    measure = cluster.measure
+
+    def spoilt(config):
+        told = measure(config)
+        blocks = [one.model_copy(update={"outcome": outcome, "drafts": 0}) for one in told.measurements]
+        return told.model_copy(update={"measurements": blocks})
+
+    cluster.measure = spoilt
+
+
+@pytest.mark.parametrize(("speed", "reason"), [(0.8, "SlowerThanControl"), (1.0, "NoGain"), (1.01, "NoGain")])
+def test_candidate_that_gains_too_little_is_rolled_back(speed: float, reason: str) -> None:
+    """No gain is not worth a draft."""
+    cluster = Cluster(builders.deployment(rollout=builders.rollout(maxRounds=20, minGainPercent=5)))
+    cluster.speeds["EAGLE3 k=3"] = speed
+    assert rolled_back(cluster) == reason
+
+
+def test_dead_draft_is_rejected_after_one_round() -> None:
+    """Nothing accepted in a whole round is not slow, it is broken."""
+    cluster = Cluster()
+    cluster.acceptance["EAGLE3 k=3"] = 0.0
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    assert rolled_back(cluster) == "DeadDraft"
+    assert history(cluster).stored[-1].record.rounds == 1
+
+
+def test_head_that_does_not_load_is_rolled_back() -> None:
+    """A crash loop ends the rollout, with the engine's last words."""
+    cluster = Cluster()
+    cluster.crashing = {"EAGLE3 k=3"}
+    assert rolled_back(cluster) == "HeadLoadFailed"
+    assert "layer 78 weights missing" in history(cluster).stored[-1].record.message
+
+
+def test_candidate_without_gpus_is_rolled_back() -> None:
+    """It never waits for ever, and stable serves all the time."""
+    cluster = Cluster()
+    cluster.unschedulable["EAGLE3 k=3"] = NO_GPU
+    assert rolled_back(cluster) == "InsufficientGPU"
+    assert cluster.condition("Progressing")["reason"] == "DeadlineExceeded"
+
+
+def test_probe_that_fails_three_times_is_inconclusive() -> None:
+    """Three pods without a measurement end it; what the last one said is told."""
+    cluster = Cluster()
+    cluster.probe_error = "prompts.jsonl is empty"
+    assert rolled_back(cluster) == "Inconclusive"
+    assert "prompts.jsonl is empty" in history(cluster).stored[-1].record.message
+
+
+@pytest.mark.parametrize("outcome", [BlockOutcome.CONTAMINATED, BlockOutcome.SCRAPE_ERROR, BlockOutcome.NO_TOKENS])
+def test_unusable_blocks_are_inconclusive(outcome: BlockOutcome) -> None:
+    """Blocks that may not be used are neither success nor failure."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    contaminate(cluster, outcome)
+    assert rolled_back(cluster) == "Inconclusive"
+    assert history(cluster).stored[-1].record.rounds == 6
+
+
+def test_probe_that_hangs_meets_the_deadline() -> None:
+    """The analysis deadline ends what never answers."""
+    cluster = Cluster()
+    play = cluster._play_job
+    cluster._play_job = lambda job: None if "probe" in job["metadata"]["name"] else play(job)
+    assert rolled_back(cluster) == "Inconclusive"
+    assert "rollout.deadlines.analysis" in history(cluster).stored[-1].record.message
+
+
+def test_inconclusive_candidate_is_held_when_asked() -> None:
+    """onInconclusive: Hold leaves the decision to people, and the arms up."""
+    policy = {**builders.rollout(), "onInconclusive": "Hold"}
+    cluster = Cluster(builders.deployment(rollout=policy))
+    contaminate(cluster, BlockOutcome.CONTAMINATED)
+    cluster.settle()
+    assert cluster.condition("Progressing")["reason"] == "Held"
+    assert cluster.servers() == ["EAGLE3 k=3", "None"]
+    assert cluster.objects(kinds.JOB) == []
+    cluster.annotate(promote=history(cluster).stored[-1].record.candidate[7:15])
+    cluster.settle()
+    assert cluster.serving() == "EAGLE3 k=3"
+
+
+def test_first_server_without_a_node_keeps_waiting() -> None:
+    """With nothing else to serve it is told that the wait is over, but the pods stay and may still find a node."""
+    cluster = Cluster()
+    cluster.unschedulable["None"] = NO_GPU
+    cluster.settle(seconds=120, quiet_s=4200)
+    told = cluster.condition("Progressing")
+    assert (told["status"], told["reason"]) == ("False", "DeadlineExceeded")
+    assert "Insufficient nvidia.com/gpu" in told["message"]
+    cluster.unschedulable.clear()
+    cluster.settle()
+    assert cluster.serving() == "None"
+
+
+def test_lost_probe_pod_is_a_failed_try() -> None:
+    """A report that was collected before it was read is measured again."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    report, lost = cluster._report, []
+
+    def once(job):
+        if "probe" in job["metadata"]["name"] and not lost:
+            lost.append(job)
+            return "", True
+        return report(job)
+
+    cluster._report = once
+    cluster.settle()
+    assert lost
+    assert cluster.serving() == "EAGLE3 k=3"
