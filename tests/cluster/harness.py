@@ -185,6 +185,25 @@ async def until(
         await asyncio.sleep(every_s)
 
 
+async def reached(
+    api: "Api",
+    kind: Kind,
+    namespace: str,
+    name: str,
+    claim: Callable[[dict[str, Any]], bool],
+    *,
+    within_s: float = 120.0,
+) -> dict[str, Any]:
+    """Wait until ``claim`` holds of the stored status; return the resource, or fail the test with where it stands."""
+    deadline = time.monotonic() + within_s
+    while True:
+        stored = await api.get(kind, namespace, name) or {}
+        if claim(stored.get("status") or {}):
+            return stored
+        assert time.monotonic() < deadline, f"{kind.kind} {name} stands at {stored.get('status')}"
+        await asyncio.sleep(0.1)
+
+
 class Api:
     """The API server as a test sees it: admin rights, JSON, through the controller's own client."""
 

@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -38,11 +39,33 @@ class Moment(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One write that the API server carried out."""
+    """One request, as a rule a write, and how it was answered."""
 
     verb: str
     path: str
     status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """One right of the API server's roles, as a request uses it."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+def usage(method: str, path: str, *, is_watch: bool) -> Usage:
+    """Return the right that a request needs; discovery has the resource ``""``."""
+    parts = path.strip("/").split("/")
+    group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if rest[:1] == ["namespaces"]:
+        rest = rest[2:]
+    resource = "/".join([rest[0], *rest[2:]]) if rest else ""
+    read = "watch" if is_watch else "get" if len(rest) > 1 or not rest else "list"
+    verbs = {"GET": read, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+    return Usage(verb=verbs[method], group=group, resource=resource)
 
 
 class KillProxy:
@@ -59,7 +82,8 @@ class KillProxy:
         self._since_armed = 0
         self.writes: list[Write] = []
         self.refused: list[Write] = []
-        self.requests: list[tuple[str, str]] = []
+        self.asked: set[Usage] = set()
+        self.forbidden: list[Write] = []
         self.killed = asyncio.Event()
 
     def arm(self, *, after_writes: int, moment: Moment, pid: Callable[[], int]) -> None:
@@ -70,7 +94,7 @@ class KillProxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass one request on."""
-        self.requests.append((request.method, request.path))
+        self.asked.add(usage(request.method, request.path, is_watch="watch" in request.query))
         body = await request.read()
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers.pop("Authorization", None)
@@ -93,6 +117,8 @@ class KillProxy:
 
     async def _pass_back(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         moment = self._count(request, answer.status)
+        if answer.status == HTTPStatus.FORBIDDEN:
+            self.forbidden.append(Write(verb=request.method, path=request.path, status=answer.status))
         if moment is Moment.BEFORE_ANSWER:
             self._kill()
         response = web.StreamResponse(

@@ -56,20 +56,6 @@ def played(api, namespace, **speeds):
     return kubeletless.playing(api, namespace, playbook.Playbook(api=api, namespace=namespace, speeds=speeds))
 
 
-async def reached(api, kind, namespace, name, claim, *, within_s=120.0):
-    """Wait until ``claim`` holds of the stored status; return the resource."""
-    stored = None
-    try:
-        async with asyncio.timeout(within_s):
-            while True:
-                stored = await api.get(kind, namespace, name)
-                if claim(stored.get("status") or {}):
-                    return stored
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        pytest.fail(f"{kind.kind} {name} stands at {stored.get('status')}")
-
-
 def is_published(status):
     """Whether a training job is through."""
     return status.get("phase") == "Complete"
@@ -100,7 +86,7 @@ async def test_training_job_runs_through_its_stages(control_plane, api, namespac
             await operator.ready()
             await api.create(kinds.DRAFT_TRAINING_JOB, training(namespace))
             async with played(api, namespace):
-                stored = await reached(api, kinds.DRAFT_TRAINING_JOB, namespace, "head", is_published)
+                stored = await harness.reached(api, kinds.DRAFT_TRAINING_JOB, namespace, "head", is_published)
             await survival.quiet(proxy)
             writes = len(proxy.writes)
             await api.merge(kinds.DRAFT_TRAINING_JOB, namespace, "head", {"metadata": {"labels": {"touched": "yes"}}})
@@ -118,15 +104,15 @@ async def test_faster_candidate_is_promoted_and_slower_one_rejected(control_plan
             await operator.ready()
             await api.create(kinds.SPECULATIVE_DEPLOYMENT, serving(namespace, method="None"))
             async with played(api, namespace, Ngram=150.0):
-                await reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("None"))
+                await harness.reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("None"))
                 faster = {"spec": {"speculation": {"method": "Ngram", "numSpeculativeTokens": 3}}}
                 await api.merge(kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", faster)
-                stored = await reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("Ngram"))
+                stored = await harness.reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("Ngram"))
             promoted = stored["status"]["stable"]["hash"]
             async with played(api, namespace, Ngram=60.0):
                 slower = {"spec": {"speculation": {"numSpeculativeTokens": 5}}}
                 await api.merge(kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", slower)
-                await reached(
+                await harness.reached(
                     api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", lambda status: bool(status.get("rejected"))
                 )
             assert (await serving_arms(api, namespace))[1] == promoted
@@ -142,7 +128,7 @@ async def test_training_survives_sigkill_after_each_write(control_plane, api, na
         await api.create(kinds.DRAFT_TRAINING_JOB, training(namespace))
 
         async def is_done():
-            await reached(api, kinds.DRAFT_TRAINING_JOB, namespace, "head", is_published, within_s=280)
+            await harness.reached(api, kinds.DRAFT_TRAINING_JOB, namespace, "head", is_published, within_s=280)
 
         async with played(api, namespace):
             kills = await survival.killed_after_each_write(
@@ -162,7 +148,7 @@ async def test_promotion_survives_sigkill_after_each_write(control_plane, api, n
     async with killproxy.kill_proxy(control_plane.kubeconfig, folder=tmp_path) as (proxy, proxied):
 
         async def promoted():
-            await reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("Ngram"), within_s=280)
+            await harness.reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", serves("Ngram"), within_s=280)
 
         # Draining is short, so that the end is one Deployment.
         manifest = serving(namespace, method="Ngram")

@@ -120,6 +120,13 @@ async def test_watch_yields_documents_over_chunk_borders(server, api):
     assert found == [long, {"type": "BOOKMARK", "object": {}}]
 
 
+async def test_watch_cut_off_within_a_line_is_a_transient_error(server, api):
+    """The API server was restarted: half a document is no event and no crash."""
+    server.lines = [b'{"type": "ADDED", "obj']
+    with pytest.raises(errors.UnavailableError):
+        _ = [event async for event in api.stream("/api/v1/x", query={"watch": "1"})]
+
+
 def test_paths_follow_group_namespace_and_name():
     """The core group has its own root."""
     assert apiserver.collection(kinds.POD, None) == "/api/v1/pods"

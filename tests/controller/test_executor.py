@@ -109,6 +109,15 @@ async def test_apply_on_a_moved_version_is_a_conflict(server, writes):
     assert server.objects[PATH]["data"] == {"a": "0"}
 
 
+async def test_object_that_our_watches_would_not_show_is_never_written(server, writes):
+    """Without the label its key would wait for it in vain: a bug of a room, told at once."""
+    unlabelled = builders.config_map()
+    unlabelled["metadata"]["labels"] = {}
+    with pytest.raises(ValueError, match="lacks the label"):
+        await writes.carry_out(builders.KEY, [Create(manifest=unlabelled)])
+    assert server.requests == []
+
+
 async def test_delete_of_what_is_gone_succeeds(writes, world):
     """The wish is fulfilled."""
     gone = Delete(kind=kinds.CONFIG_MAP, namespace=builders.NAMESPACE, name="child", uid="u")

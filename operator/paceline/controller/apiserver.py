@@ -159,9 +159,10 @@ class HttpApiServer:
             while True:
                 with _network_errors(f"WATCH {path}"):
                     line = await response.content.readline()
-                if not line:
+                    event = json.loads(line) if line else None
+                if event is None:
                     return
-                yield json.loads(line)
+                yield event
         finally:
             # Not release(): a watch has no end to read up to, the connection itself must go.
             response.close()
@@ -193,7 +194,7 @@ def _network_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        # ValueError: a watch line beyond aiohttp's buffer; a new list gets past it.
+        # ValueError: a watch line beyond aiohttp's buffer, or cut off with its connection; a new list gets past both.
         raise errors.UnavailableError(f"{what}: {type(error).__name__} {error}") from error
 
 

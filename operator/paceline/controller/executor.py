@@ -87,6 +87,7 @@ class Executor:
 
     async def _create(self, key: Key, manifest: Manifest) -> None:
         kind = _kind(manifest)
+        _check_visible(manifest)
         ticket = self._begin(key, kind, manifest)
         path = apiserver.collection(kind, plan.metadata(manifest)["namespace"])
         try:
@@ -115,6 +116,7 @@ class Executor:
 
     async def _apply(self, key: Key, action: Apply) -> None:
         kind = _kind(action.manifest)
+        _check_visible(action.manifest)
         meta = plan.metadata(action.manifest)
         path = apiserver.item(kind, meta["namespace"], meta["name"])
         version = await self._take_over(path, action)
@@ -198,6 +200,15 @@ class Executor:
 
 def _kind(manifest: Manifest) -> Kind:
     return kinds.BY_KIND[manifest["kind"]]
+
+
+def _check_visible(manifest: Manifest) -> None:
+    """Refuse to write what our own watches, narrowed to our label, would never show: its key would wait in vain."""
+    meta = plan.metadata(manifest)
+    if (meta.get("labels") or {}).get(names.LABEL_MANAGED_BY) != names.FIELD_MANAGER:
+        raise ValueError(
+            f"{manifest['kind']} {meta['name']} lacks the label {names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"
+        )
 
 
 def _is_our_create(entry: dict[str, Any]) -> bool:

@@ -18,6 +18,8 @@ _LIST_TIMEOUT_S: Final = 60.0
 # The server ends a watch itself after about five minutes; spread out, not all of ours at once.
 _WATCH_S: Final = (240, 360)
 _RETRY_S: Final = (0.5, 30.0)
+# A watch that ends sooner would have us ask again and again at full speed.
+_SHORTEST_WATCH_S: Final = 1.0
 
 
 def selector(kind: Kind) -> str:
@@ -58,8 +60,11 @@ class Reflector:
             try:
                 if self._version is None:
                     await self._list()
+                began = self._clock.monotonic()
                 await self._watch(self._version or "")
                 self._failures = 0
+                if self._clock.monotonic() - began < _SHORTEST_WATCH_S:
+                    await self._clock.sleep(_SHORTEST_WATCH_S)
             except errors.GoneError:
                 self._version = None
             except errors.ControllerError as error:
