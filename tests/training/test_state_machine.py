@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import hypothesis
+import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 
@@ -248,5 +249,5 @@ class Run(stateful.RuleBasedStateMachine):
             resource["metadata"]["generation"] += 1
 
 
-TestRun = Run.TestCase
-TestRun.settings = hypothesis.settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestRun = pytest.mark.timeout(600)(Run.TestCase)  # a minute on a quiet machine, and shrinking a failure takes longer
+TestRun.settings = hypothesis.settings(max_examples=40, stateful_step_count=50, deadline=None)

@@ -61,3 +61,9 @@ def test_replacement_that_runs_is_no_longer_disrupted() -> None:
     gone = builders.pod("pod-1", of=JOB, phase="Failed", told=[builders.preempted()])
     found = said(JOB, gone, builders.pod("pod-2", of=JOB, main=builders.running()))
     assert (found.status, found.reason) == (True, "Extracting")
+
+
+def test_kubelet_is_believed_over_an_older_word_of_the_scheduler() -> None:
+    """A pod that a node has started is not waiting for one."""
+    pod = builders.pod(of=JOB, main=builders.running(), told=[builders.unscheduled("no nodes available")])
+    assert said(JOB, pod).status is True

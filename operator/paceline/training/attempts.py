@@ -74,6 +74,11 @@ class Attempt:
     """None in a stage without one."""
 
     @property
+    def placed(self) -> bool:
+        """Whether a node has it: the kubelet's own word counts, since a scheduler's condition may be older."""
+        return self.node != "" or self.started_s is not None
+
+    @property
     def over(self) -> bool:
         """Whether the pod will run no more."""
         return self.ended_s is not None

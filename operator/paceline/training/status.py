@@ -205,7 +205,7 @@ def _state(record: results.Record, stage: Stage, job: observe.StageJob | None) -
         return "Pending"
     if record.outcome is not None or (stage is Stage.INSPECT and job is not None and job.failed is not None):
         return "Failed"
-    started = job is not None and not job.deleting and job.newest is not None and job.newest.node != ""
+    started = job is not None and not job.deleting and job.newest is not None and job.newest.placed
     return "Running" if started else "Pending"
 
 

@@ -53,18 +53,17 @@ def _of_pod(stage: Stage, job: observe.StageJob) -> conditions.Said:
     if pod is None:
         return _goes_on(running, f"Stage {stage} waits for its pod.")
     disrupted = next((one.disruption for one in reversed(job.pods) if one.disruption), None)
-    if pod.disruption or (disrupted and pod.node == ""):
+    if pod.disruption or (disrupted and not pod.placed):
         waiting = f" The next pod waits: {pod.unscheduled}" if pod.unscheduled else ""
         return _waits(
             TrainingReason.DISRUPTED,
             f"The cluster took the pod of stage {stage} away ({disrupted}); that is not charged to "
             f"spec.stageRetries.{waiting}",
         )
-    if pod.unscheduled:
-        return _waits(TrainingReason.SCHEDULING, f"Pod {pod.name} of stage {stage} waits: {pod.unscheduled}")
-    if pod.node == "":
-        return _waits(TrainingReason.SCHEDULING, f"Pod {pod.name} of stage {stage} waits for a node.")
-    return _goes_on(running, _on_node(stage, pod))
+    if pod.placed or pod.over:
+        return _goes_on(running, _on_node(stage, pod))
+    words = f"waits: {pod.unscheduled}" if pod.unscheduled else "waits for a node."
+    return _waits(TrainingReason.SCHEDULING, f"Pod {pod.name} of stage {stage} {words}")
 
 
 def _on_node(stage: Stage, pod: attempts.Attempt) -> str:
