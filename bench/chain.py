@@ -1,4 +1,4 @@
-"""The whole chain on one machine with an accelerator and no cluster: the operator's own command lines and stage programs.
+"""The whole chain on a machine with an accelerator and no cluster: the operator's command lines and stage programs.
 
     PYTHONPATH=operator python bench/chain.py --target DIR --work DIR --report FILE
 

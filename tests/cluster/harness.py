@@ -285,7 +285,7 @@ async def install_crds(api: Api) -> None:
             content_type=apiserver.APPLY_PATCH,
         )
         async with asyncio.timeout(30):
-            while not _is_established(await api.server.request("GET", path)):  # noqa: ASYNC110 - the server tells no event
+            while not _is_established(await api.server.request("GET", path)):
                 await asyncio.sleep(0.1)
 
 

@@ -124,7 +124,7 @@ async def live(api, namespace):
         await harness.reached(api, kinds.DRAFT_TRAINING_JOB, namespace, "head", is_complete)
         await harness.reached(api, kinds.SPECULATIVE_DEPLOYMENT, namespace, "served", speculates)
         async with asyncio.timeout(60):
-            while len(await api.items(kinds.DEPLOYMENT, namespace)) > 1:  # noqa: ASYNC110 - another process does it
+            while len(await api.items(kinds.DEPLOYMENT, namespace)) > 1:
                 await asyncio.sleep(0.2)
 
 
