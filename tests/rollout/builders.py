@@ -92,7 +92,7 @@ def deployment(*, name: str = NAME, generation: int = 1, **changes: Any) -> dict
         "metadata": {
             "name": name,
             "namespace": NAMESPACE,
-            "uid": f"uid-of-{name}",
+            "uid": f"uid-of-{name[:20]}",
             "generation": generation,
             "creationTimestamp": conditions.timestamp(NOW),
         },

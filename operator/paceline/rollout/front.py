@@ -15,12 +15,12 @@ SETTLING_S: Final = 60.0
 
 
 def is_outdated(seen: observe.Observed, now: float) -> bool:
-    """Whether the Service has just been made to follow a decision that is not among the records seen.
+    """Whether the Service has just been made to follow a decision that the records seen do not hold.
 
     After a while the picture cannot be old any more: then somebody has deleted the record, and what is left counts.
     """
     front = seen.front
-    last = seen.history.stored[-1].record.number if seen.history.stored else 0
+    last = seen.history.last.number if seen.history.last else 0
     return front is not None and front.decision > last and now < front.selected_at + SETTLING_S
 
 

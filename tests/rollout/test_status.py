@@ -1,0 +1,102 @@
+"""The status, as people and tools read it."""
+
+import copy
+
+from paceline.api import stages
+from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
+from paceline.planning import kinds
+from rollout import builders
+from rollout.cluster import Cluster, Picture
+
+
+def promoted() -> Cluster:
+    """Return a cluster that serves a promoted head."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    cluster.settle()
+    return cluster
+
+
+def test_status_can_be_rebuilt_from_the_world() -> None:
+    """A status that was lost comes back, but for the times of transitions."""
+    cluster = promoted()
+    before = cluster.resource["status"]
+    bare = copy.deepcopy(cluster.resource)
+    del bare["status"]
+    cluster.put(bare)
+    cluster.operate()
+    after = cluster.resource["status"]
+    assert {**after, "conditions": None} == {**before, "conditions": None}
+    assert [(one["type"], one["reason"]) for one in after["conditions"]] == [
+        (one["type"], one["reason"]) for one in before["conditions"]
+    ]
+
+
+def test_status_is_one_that_the_schema_knows() -> None:
+    """Every field survives the model that the CRD is made from."""
+    status = promoted().resource["status"]
+    assert SpeculativeDeploymentStatus.model_validate(status).wire() == status
+
+
+def test_scale_counts_the_serving_revision_alone() -> None:
+    """An autoscaler must not count, or scale, a candidate."""
+    cluster = Cluster(builders.deployment(replicas=2))
+    cluster.until(lambda: len(cluster.objects(kinds.DEPLOYMENT)) == 2)
+    cluster.play()
+    cluster.operate()
+    status = cluster.resource["status"]
+    assert (status["replicas"], status["readyReplicas"]) == (2, 2)
+    assert status["stable"]["hash"] in status["selector"]
+    assert status["candidate"]["hash"] not in status["selector"]
+
+
+def test_comparison_is_told_with_bounds_by_band() -> None:
+    """The figures behind a promotion."""
+    rollout = promoted().resource["status"]["rollout"]
+    compared = rollout["comparisons"][0]
+    assert (rollout["phase"], compared["against"], compared["verdict"]) == ("Promoted", "Control", "Pass")
+    assert float(compared["lower"]) < float(compared["ratio"]) < float(compared["upper"])
+    assert [band["concurrency"] for band in compared["bands"]] == [1, 8]
+    assert rollout["acceptanceLength"] == "2.20"
+
+
+def test_transition_makes_one_event() -> None:
+    """A pass that changes nothing tells nothing."""
+    cluster = promoted()
+    assert cluster.plan().events == ()
+
+
+def test_rollback_is_a_warning() -> None:
+    """People look at warnings."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 0.8
+    told = []
+    for _ in range(60):
+        told += cluster.operate().events
+        cluster.play()
+    assert [one.reason for one in told if one.warning and one.reason.startswith("Slower")] == ["SlowerThanControl"]
+
+
+def test_progress_moves_in_steps() -> None:
+    """Percent of a running probe shows, without a write for every request."""
+    cluster = Cluster()
+    cluster.until(lambda: any("probe" in one["metadata"]["name"] for one in cluster.objects(kinds.JOB)))
+    job = next(one for one in cluster.objects(kinds.JOB) if "probe" in one["metadata"]["name"])
+    pod = next(one for one in cluster.objects(kinds.POD) if job["metadata"]["name"] in one["metadata"]["name"])
+    shown = set()
+    for percent in range(101):
+        heard = {pod["metadata"]["uid"]: stages.LiveProgress(stage="Probe", percent=percent)}
+        planned = cluster.room.reconcile(Picture(store=cluster.store, heard=heard), cluster.key, cluster.now)
+        assert planned is not None
+        assert planned.status is not None
+        shown.add((planned.status["rollout"]["phase"], planned.status["rollout"]["percent"]))
+    assert shown == {("WarmingUp", 0), ("Measuring", 0), ("Measuring", 5), ("Measuring", 10), ("Measuring", 15)}
+
+
+def test_settled_message_says_what_would_change_it() -> None:
+    """A refused revision names the remedy."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 0.8
+    cluster.settle()
+    message = cluster.condition("Progressing")["message"]
+    assert "paceline.dev/retry" in message

@@ -1,0 +1,107 @@
+"""What the rendered objects hold."""
+
+import json
+
+import pytest
+
+from paceline.api import names
+from paceline.planning import kinds
+from rollout import builders
+from rollout.cluster import Cluster
+
+GPU_POD = {
+    "resources": {"limits": {"nvidia.com/gpu": "8"}},
+    "nodeSelector": {"gpu": "h200"},
+    "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
+    "sharedMemory": "16Gi",
+    "priorityClassName": "serving",
+}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Return a cluster of a GPU deployment that measures a candidate."""
+    engine = {"image": "vllm/vllm-openai:v0.33.0", "tensorParallelSize": 8, "podTemplate": GPU_POD}
+    made = Cluster(builders.deployment(engine=engine))
+    made.until(lambda: any("probe" in one["metadata"]["name"] for one in made.objects(kinds.JOB)))
+    return made
+
+
+def command(cluster: Cluster, title: str) -> list[str]:
+    """Return the command line of a revision's server."""
+    found = next(
+        one
+        for one in cluster.objects(kinds.DEPLOYMENT)
+        if cluster.title(one["metadata"]["labels"][names.LABEL_REVISION]) == title
+    )
+    return found["spec"]["template"]["spec"]["containers"][0]["command"]
+
+
+def test_candidate_is_told_of_its_head(cluster: Cluster) -> None:
+    """The head's folder and the number of tokens reach the engine; the control has neither."""
+    told = command(cluster, "EAGLE3 k=3")
+    config = json.loads(told[told.index("--speculative-config") + 1])
+    assert config == {"method": "eagle3", "model": "/mnt/paceline/models/head", "num_speculative_tokens": 3}
+    assert "--speculative-config" not in command(cluster, "None")
+
+
+def test_arms_differ_only_in_speculation(cluster: Cluster) -> None:
+    """Otherwise the comparison would not be of speculation."""
+    told = command(cluster, "EAGLE3 k=3")
+    at = told.index("--speculative-config")
+    assert told[:at] + told[at + 2 :] == command(cluster, "None")
+
+
+def test_server_has_an_explicit_strategy_and_its_revision_as_selector(cluster: Cluster) -> None:
+    """A default surge would wait for GPUs that the old pod holds."""
+    for one in cluster.objects(kinds.DEPLOYMENT):
+        assert one["spec"]["strategy"] == {"type": "Recreate"}
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert labels[names.LABEL_REVISION] == one["metadata"]["labels"][names.LABEL_REVISION]
+
+
+def test_probe_takes_no_gpu_and_no_priority(cluster: Cluster) -> None:
+    """It goes where the engine may go, with its secrets, but takes nothing away from it."""
+    job = next(one for one in cluster.objects(kinds.JOB) if "probe" in one["metadata"]["name"])
+    pod = job["spec"]["template"]["spec"]
+    assert "nvidia.com/gpu" not in json.dumps(pod)
+    assert "priorityClassName" not in pod
+    assert pod["nodeSelector"] == {"gpu": "h200"}
+    assert pod["containers"][0]["env"][-1]["name"] == "HF_TOKEN"
+    assert job["spec"]["backoffLimit"] == 0
+
+
+def test_probe_drives_both_arms_by_pod(cluster: Cluster) -> None:
+    """Candidate first, by pod address, under the target's own name."""
+    document = next(
+        one for one in cluster.objects(kinds.CONFIG_MAP) if one["metadata"]["labels"][names.LABEL_PART] == "probe"
+    )
+    config = json.loads(document["data"]["stage.json"])
+    assert [cluster.title(arm["arm"]) for arm in config["arms"]] == ["EAGLE3 k=3", "None"]
+    assert all(arm["url"] == "http://10.0.0.1:8000" for arm in config["arms"])
+    assert config["model"] == "/mnt/paceline/models/target"
+    assert config["promptsPath"] == "/etc/paceline/prompts/prompts.jsonl"
+
+
+@pytest.mark.parametrize("name", ["a", "with.dots.in.it", "x" * 63, "y" * 253], ids=["short", "dots", "63", "253"])
+def test_long_names_fit(name: str) -> None:
+    """Every name and label value of a child is legal for owners with names of any length."""
+    made = Cluster(builders.deployment(name=name))
+    made.key = type(made.key)(kind=made.key.kind, namespace=builders.NAMESPACE, name=name)
+    planned = made.plan()
+    assert planned.actions
+    for action in planned.actions:
+        meta = action.manifest["metadata"]
+        assert len(meta["name"]) <= names.MAX_LABEL
+        assert "." not in meta["name"]
+        assert all(len(value) <= names.MAX_LABEL for value in meta["labels"].values())
+
+
+def test_everything_is_owned_and_labelled(cluster: Cluster) -> None:
+    """The garbage collector takes all of it along, and the cache sees all of it."""
+    ours = {"SpeculativeDeployment", "Pod"}
+    for (kind, _), one in cluster.store.items():
+        if kind not in ours:
+            assert one["metadata"]["ownerReferences"][0]["uid"] == cluster.resource["metadata"]["uid"]
+            assert one["metadata"]["labels"][names.LABEL_MANAGED_BY] == "paceline"
