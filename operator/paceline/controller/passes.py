@@ -148,8 +148,9 @@ class Passes:
 
     async def _tell(self, key: Key, resource: Manifest, told: Sequence[Event], version: str | None) -> None:
         at = version or str(planning.metadata(resource)["resourceVersion"])
-        for event in told:
-            await self._with.told.record(key, resource, event, version=at)
+        # Two conditions may say the same of one cause; people are told once.
+        posts = [self._with.told.record(key, resource, event, version=at) for event in dict.fromkeys(told)]
+        await asyncio.gather(*posts)
 
 
 def _refused(
