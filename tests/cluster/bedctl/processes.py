@@ -24,6 +24,9 @@ MARK = "PACELINE_BED_FOLDER"
 END_TIMEOUT_S = 20.0
 POLL_S = 0.02
 
+# Outliving us is what they are for; a Popen that is collected while its process runs warns of exactly that.
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
@@ -57,6 +60,7 @@ def start(layout: Layout, name: str, command: Sequence[str | Path]) -> Process:
             env={**os.environ, MARK: str(layout.root)},
             start_new_session=True,
         )
+    _CHILDREN.append(child)
     process = Process(pid=child.pid, start=_start_of(child.pid) or 0)
     (layout.pids / f"{name}.json").write_text(json.dumps({"pid": process.pid, "start": process.start}))
     return process
