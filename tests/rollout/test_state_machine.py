@@ -10,7 +10,7 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from paceline.api import names, stages
-from paceline.api.measurement import Decision
+from paceline.api.measurement import Decision, Purpose
 from paceline.planning import kinds
 from paceline.rollout import records
 from rollout import builders
@@ -53,6 +53,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.decisions: dict[int, Decision] = {}
         self.templates: dict[str, object] = {}
         self.selected = ""
+        self.sees_old = False
 
     @stateful.initialize(served=st.booleans(), speculation=st.sampled_from(SPECULATIONS))
     def begin(self, served: bool, speculation: dict) -> None:  # noqa: FBT001 - hypothesis passes it by name
@@ -67,7 +68,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
     @stateful.rule(seconds=st.sampled_from([5.0, 60.0, 400.0]))
     def work(self, seconds: float) -> None:
         """Let one pass run, and time go on."""
+        before = self.history().stable
         self.cluster.operate()
+        self.check_promotion(before)
         self.look()
         self.cluster.play(seconds)
 
@@ -102,12 +105,14 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def act_on(self, picture: Picture) -> None:
         """Run a pass, and look after each of its writes."""
         planned = self.cluster.room.reconcile(picture, self.cluster.key, self.cluster.now)
+        self.sees_old = True
         for action in planned.actions if planned else ():
             try:
                 self.cluster.execute(action)
             except ConflictError:
-                return
+                break
             self.look()
+        self.sees_old = False
 
     # -- people
 
@@ -205,7 +210,31 @@ class Rollouts(stateful.RuleBasedStateMachine):
         history = self.history()
         assert selected == names.short(history.stable)
         assert history.refused(history.stable) is None
+        # No write can be made conditional on pods, so only a pass that sees them as they are can spare users an outage.
+        assert self.sees_old or self.has_endpoint(selected) or not self.has_endpoint(self.selected)
         self.selected = selected
+
+    def has_endpoint(self, short: str) -> bool:
+        """Whether a pod of this revision is ready."""
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for pod in self.cluster.objects(kinds.POD)
+            if pod["metadata"]["labels"].get(names.LABEL_REVISION) == short
+            for condition in pod["status"].get("conditions", ())
+        )
+
+    def check_promotion(self, before: str) -> None:
+        """A pass on the newest picture promotes only what the spec asks for at that moment."""
+        last = self.history().last
+        if last is None or last.serving == before or last.purpose is not Purpose.CANDIDATE:
+            return
+        revision, spec = self.cluster.revision(names.short(last.serving)), self.cluster.resource["spec"]
+        assert revision is not None
+        assert revision.inputs.engine.image == spec["engine"]["image"]
+        assert revision.inputs.target.uri == spec["target"]["uri"]
+        if revision.inputs.speculates:
+            assert revision.inputs.method == spec["speculation"]["method"]
+            assert revision.inputs.num_speculative_tokens == spec["speculation"]["numSpeculativeTokens"]
 
     def check_records(self) -> None:
         """Only the newest rollout is undecided, and what is decided stays so."""
@@ -240,6 +269,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
         planned = self.cluster.plan()
         assert not planned.actions
         assert planned.status == self.cluster.resource["status"]
+        assert not self.cluster.objects(kinds.JOB)
         history = self.history()
         opened = history.open.record if history.open else None
         wanted = {history.stable} | ({opened.candidate, opened.control} if opened else set())
