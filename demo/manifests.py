@@ -9,6 +9,8 @@ NAME: Final = "smollm2"
 JOB: Final = "smollm2-eagle3"
 TRAIN_PROMPTS: Final = "smollm2-train-prompts"
 PROBE_PROMPTS: Final = "smollm2-traffic"
+# Prompt and answer fit; packing more into a step would halve the number of steps a head of this size needs.
+_SEQUENCE: Final = 256
 _ENGINE_ARGUMENTS: Final = ("--max-model-len=1024", "--max-num-seqs=16")
 
 
@@ -46,15 +48,15 @@ def training_job(recipe: workload.Recipe, *, engine_image: str, trainer_image: s
             "data": {
                 "prompts": {"configMap": {"name": TRAIN_PROMPTS}},
                 "regeneration": {"enabled": True, "maxTokens": recipe.answer_tokens, "concurrency": 16},
-                "sequenceLength": 512,
-                "holdoutPercent": 10,
+                "sequenceLength": _SEQUENCE,
+                "holdoutPercent": 12,
             },
             "extraction": {"concurrency": 4},
             "draft": {"vocabularySize": recipe.vocabulary_size},
             "training": {
                 "epochs": recipe.epochs,
                 "learningRate": "1e-3",
-                "totalSequenceLength": 512,
+                "totalSequenceLength": _SEQUENCE,
                 "tttSteps": 3,
             },
             "evaluation": {

@@ -120,7 +120,9 @@ class Existing:
 
     def images(self) -> Images:
         """Return the images named by PACELINE_REGISTRY."""
-        registry = os.environ.get("PACELINE_REGISTRY", "ghcr.io/paceline")
+        registry = os.environ.get("PACELINE_REGISTRY")
+        if not registry:
+            raise SystemExit("push the images of images/ where the cluster can pull them, and set PACELINE_REGISTRY to it")
         return Images(
             operator=f"{registry}/operator:{_VERSION}",
             trainer=f"{registry}/trainer:{_VERSION}",
@@ -151,6 +153,7 @@ class Kind(Existing):
         console.heading("Prepare kind")
         root = machine.REPOSITORY
         console.progress("kind create cluster")
+        os.environ.setdefault("PACELINE_REGISTRY", "localhost/paceline")
         _run("kind", "create", "cluster", "--name", BED, "--config", str(root / "kind-config.yaml"))
         images = self.images()
         for reference in (images.operator, images.trainer, images.engine):
