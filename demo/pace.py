@@ -15,7 +15,7 @@ _TOKENS: Final = 48
 _REQUESTS: Final = 16
 # Tokens a second of the reference machine (2 cores with AVX-512) at CONCURRENCY, for which the recipe below was chosen.
 REFERENCE_TOKENS_PER_SECOND: Final = 140.0
-# Tokens trained in the time in which one is generated at CONCURRENCY: 820 a second against 140 on the reference machine.
+# Tokens trained in the time in which one is generated at CONCURRENCY: 820 a second against 140 on that machine.
 _TRAIN_RATIO: Final = 6.0
 # From a pod's start until its engine answers, there.
 _START_S: Final = 40.0

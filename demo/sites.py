@@ -122,7 +122,9 @@ class Existing:
         """Return the images named by PACELINE_REGISTRY."""
         registry = os.environ.get("PACELINE_REGISTRY")
         if not registry:
-            raise SystemExit("push the images of images/ where the cluster can pull them, and set PACELINE_REGISTRY to it")
+            raise SystemExit(
+                "push what images/ builds where the cluster can pull it, and set PACELINE_REGISTRY to that"
+            )
         return Images(
             operator=f"{registry}/operator:{_VERSION}",
             trainer=f"{registry}/trainer:{_VERSION}",

@@ -7,9 +7,9 @@ import pytest
 
 from demo import pace, workload
 from demo.flow import Flow, expect
+from e2e.traffic import Traffic
 from paceline.api import names
 from paceline.api.measurement import Decision
-from e2e.traffic import Traffic
 
 # The API client leaves its connections to the end of the process.
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::ResourceWarning")]
