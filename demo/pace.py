@@ -33,7 +33,7 @@ def first_guess() -> Recipe:
         answer_tokens=64,
         epochs=_EPOCHS,
         vocabulary_size=1536,
-        concurrencies=(1, 8),
+        concurrencies=(1, 4),
         requests_per_slot=4,
         rounds=(2, 4),
     )
