@@ -92,7 +92,8 @@ class Flow:
         self._remember_arms()
         self.comparisons[number] = self.deployment().get("status", {}).get("rollout", {}).get("comparisons", [])
         name = self.story.arm_names.get(names.short(record.candidate), names.short(record.candidate))
-        self._moment(f"{name}: {record.decision}, {record.reason}. {record.message}")
+        why = "" if record.reason == record.decision else f", {record.reason}"
+        self._moment(f"{name}: {record.decision}{why}. {record.message}")
         return record
 
     def edit_tokens(self, tokens: int) -> None:

@@ -7,10 +7,11 @@ a node are skipped, with the reason, where the machine cannot host one.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
+import harness
 from bedctl import provider, status
 from bedctl.errors import BedError
 
@@ -50,6 +51,27 @@ def kubectl(control_plane: provider.Cluster) -> Kubectl:
         return done.stdout
 
     return call
+
+
+@pytest.fixture
+async def api(control_plane: provider.Cluster) -> AsyncIterator[harness.Api]:
+    """The API server, with our kinds."""
+    async with harness.connect(control_plane.kubeconfig) as opened:
+        await harness.install_crds(opened)
+        yield opened
+
+
+@pytest.fixture
+async def namespace(api: harness.Api) -> AsyncIterator[str]:
+    """A namespace of the test's own."""
+    async with harness.scratch_namespace(api) as name:
+        yield name
+
+
+@pytest.fixture
+def settings(namespace: str) -> dict[str, str]:
+    """Environment that confines an operator and its Lease to the test's own namespace."""
+    return {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
 
 
 def _cluster(*, nodes: int) -> Iterator[provider.Cluster]:

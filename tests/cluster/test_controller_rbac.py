@@ -32,21 +32,6 @@ UNSEEN = {
 }
 
 
-@pytest.fixture
-async def api(control_plane):
-    """Return the API server, with our CRDs."""
-    async with harness.connect(control_plane.kubeconfig) as opened:
-        await harness.install_crds(opened)
-        yield opened
-
-
-@pytest.fixture
-async def namespace(api):
-    """Return a namespace of the test's own."""
-    async with harness.scratch_namespace(api) as name:
-        yield name
-
-
 def roles(control_plane, namespace, *values):
     """Return the chart's roles and bindings."""
     environment = control_plane.environment()

@@ -16,27 +16,6 @@ from paceline.planning import kinds
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-async def api(control_plane):
-    """Return the API server, with our CRDs."""
-    async with harness.connect(control_plane.kubeconfig) as opened:
-        await harness.install_crds(opened)
-        yield opened
-
-
-@pytest.fixture
-async def namespace(api):
-    """Return a namespace of the test's own."""
-    async with harness.scratch_namespace(api) as name:
-        yield name
-
-
-@pytest.fixture
-def settings(namespace):
-    """Confine the operator and its Lease to the test's own namespace."""
-    return {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
-
-
 def serving(namespace, **speculation):
     """Return a SpeculativeDeployment."""
     manifest = builders.deployment("served", speculation=speculation)

@@ -69,24 +69,9 @@ class Servers:
 
 
 @pytest.fixture
-async def api(control_plane):
-    """Return the API server, with our CRDs."""
-    async with harness.connect(control_plane.kubeconfig) as opened:
-        await harness.install_crds(opened)
-        yield opened
-
-
-@pytest.fixture
-async def namespace(api):
-    """Return a namespace of the test's own."""
-    async with harness.scratch_namespace(api) as name:
-        yield name
-
-
-@pytest.fixture
-def settings(namespace):
-    """Confine the operator and its Lease to the test's own namespace."""
-    return {**SETTINGS, "PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
+def settings(settings):
+    """Add what this module's operator needs."""
+    return {**SETTINGS, **settings}
 
 
 async def make_resource(api, namespace):

@@ -18,21 +18,6 @@ SPEC = {"activeDeadline": "99999h"}
 
 
 @pytest.fixture
-async def api(control_plane):
-    """Return the API server, with our kinds."""
-    async with harness.connect(control_plane.kubeconfig) as opened:
-        await harness.install_crds(opened)
-        yield opened
-
-
-@pytest.fixture
-async def namespace(api):
-    """Return a namespace of the test's own."""
-    async with harness.scratch_namespace(api) as name:
-        yield name
-
-
-@pytest.fixture
 async def running(control_plane, api, namespace, tmp_path):
     """An operator confined to the namespace, and a training job in it."""
     settings = {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
