@@ -3,7 +3,12 @@
 The order inside a kind stays random, so that tests cannot lean on one another.
 """
 
+import hypothesis
 import pytest
+
+# How long an example takes is the machine's matter, not the code's: a deadline would fail tests under load.
+hypothesis.settings.register_profile("paceline", deadline=None)
+hypothesis.settings.load_profile("paceline")
 
 # Seconds that one test of the kind may take; the first that fits counts. Longer means that it hangs.
 _LIMITS_S = {"e2e": 3600, "ml": 900, "cluster": 600}
