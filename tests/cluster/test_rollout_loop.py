@@ -1,6 +1,7 @@
 """A rollout on a real API server: pods are played, Jobs, Deployments and everything the operator writes are real."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -125,6 +126,11 @@ async def test_candidate_meets_its_end(control_plane, api, namespace, settings, 
         await make_resource(api, namespace)
         async with kubeletless.playing(api, namespace, servers):
             stored = await settled(api, namespace, reason=reason)
+            # The decision is written first; the Service and the other arm follow.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(60):
+                    while await end_state(api, namespace) != (COUNTS, serving):
+                        await asyncio.sleep(0.2)
         assert await end_state(api, namespace) == (COUNTS, serving)
         assert stored["status"]["rollout"]["comparisons"][0]["against"] == "Control"
         assert operator.stop() == 0

@@ -64,6 +64,27 @@ async def test_released_lease_is_taken_at_once():
     assert time.slept == []
 
 
+async def test_lease_is_released_after_a_renewal_whose_answer_was_cut_off():
+    """Stopping cancels a renewal under way; it may have arrived, and then the version we hold is an old one."""
+    server, time = fakeserver.FakeServer(), builders.FakeClock()
+    theirs = claim(server, identity="other")
+    await theirs.acquire()
+    server.put(PATH, {**server.objects[PATH], "kind": "Lease"})
+    await theirs.release()
+    await claim(server, time=time).acquire()
+    assert time.slept == []
+
+
+async def test_lease_that_another_took_is_not_released_for_them():
+    """Who lost the lease has nothing to give up."""
+    server = fakeserver.FakeServer()
+    ours = claim(server)
+    await ours.acquire()
+    server.put(PATH, {**server.objects[PATH], "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}})
+    await ours.release()
+    assert server.objects[PATH]["spec"]["holderIdentity"] == "other"
+
+
 async def test_lease_expires_by_itself_at_the_renew_deadline():
     """A process that was stopped and goes on must not write, even before its loop noticed."""
     server, time = fakeserver.FakeServer(), builders.FakeClock()

@@ -230,8 +230,8 @@ class SpeculativeDeploymentStatus(ApiModel):
     """A projection of revisions, workloads and evidence."""
 
     observed_generation: Annotated[int, pydantic.Field(ge=0)] = 0
-    replicas: Annotated[int, pydantic.Field(ge=0)] = 0
-    ready_replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+    replicas: Annotated[int, pydantic.Field(ge=0, le=2**31 - 1)] = 0
+    ready_replicas: Annotated[int, pydantic.Field(ge=0, le=2**31 - 1)] = 0
     selector: Annotated[str, pydantic.Field(max_length=512)] = ""
     """Of the serving revision's pods; unpromoted arms are not among them."""
     endpoint: Annotated[str, pydantic.Field(max_length=512)] = ""

@@ -86,7 +86,21 @@ class Lease:
         self._held_until = None
         self._metrics.leader.set(0)
         try:
-            await self._put({**self._held, "spec": {**self._held["spec"], "holderIdentity": ""}})
+            await self._give_up(self._held)
+        except errors.ConflictError:
+            await self._give_up_as_found()
+        except errors.ControllerError as error:
+            logs.get().warning("lease_not_released", **{logs.ERROR: str(error)})
+
+    async def _give_up(self, held: dict[str, Any]) -> None:
+        await self._put({**held, "spec": {**held["spec"], "holderIdentity": ""}})
+
+    async def _give_up_as_found(self) -> None:
+        """Release what a renewal of ours has changed: one that was cancelled on its way may have arrived."""
+        try:
+            found = await self._server.request("GET", self._item)
+            if (found.get("spec") or {}).get("holderIdentity") == self._settings.identity:
+                await self._give_up(found)
         except errors.ControllerError as error:
             logs.get().warning("lease_not_released", **{logs.ERROR: str(error)})
 
