@@ -42,20 +42,24 @@ class Process:
 
     async def run(self) -> int:
         """Run until a signal, a crash or a lost lease; return the exit code."""
-        await kopf.operator(
-            registry=self._registry(),
-            clusterwide=not self._settings.namespaces,
-            namespaces=self._settings.namespaces,
-            standalone=True,
-            stop_flag=self._stop,
-        )
+        try:
+            await kopf.operator(
+                registry=self._registry(),
+                clusterwide=not self._settings.namespaces,
+                namespaces=self._settings.namespaces,
+                standalone=True,
+                stop_flag=self._stop,
+            )
+        finally:
+            # Not a kopf clean-up handler: those are skipped when the signal comes while the start-up handler waits, and
+            # the next leader would then have to wait out our lease.
+            await self._end()
         return EXIT_CRASHED if self.failure is not None else 0
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         kopf.on.startup(registry=registry)(self._start)
         kopf.on.login(registry=registry)(_login)
-        kopf.on.cleanup(registry=registry)(self._end)
         for kind in kinds.OURS:
             kopf.on.event(base.GROUP, base.VERSION, kind.plural, registry=registry)(self._handler(kind))
         return registry
@@ -117,7 +121,7 @@ class Process:
         logs.get().error("core_crashed", exc_info=self.failure)
         self._stop.set()
 
-    async def _end(self, **_: Any) -> None:
+    async def _end(self) -> None:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
