@@ -25,8 +25,8 @@ demo:  ## The whole job, for real, on this machine: a head that is promoted, and
 	@dev=$(DEV); PYTHONPATH=operator:tests/cluster:. "$$dev/python" -m demo $(ARGS)
 
 .PHONY: test
-test:  ## Everything: unit, schema, real API server, real node, and the loop end to end.
-	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
+test:  ## Everything, the heavy environment built first: unit, schema, real API server, real node, and the loop end to end.
+	@dev=$(DEV); $(PYTHON) requirements/cpu_env.py venv >/dev/null; "$$dev/python" -m pytest $(ARGS)
 
 .PHONY: unit
 unit:  ## What needs neither a cluster nor the heavy environment: seconds.
