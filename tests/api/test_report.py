@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import zlib
 
 import pytest
@@ -27,8 +28,15 @@ def _round(arms: int, bands: int) -> measurement.ProbeReport:
             window_ms=10_000 + (band * 7919 + position * 3571) % 90_000,
             requests=6 * 2**band,
             output_tokens=20_000 + (band * 104729 + position * 6841) % 90_000,
-            ttft_ms=12.5 + (band * 31337 + position * 17) % 997 / 7,
-            itl_ms=3.25 + (band * 271 + position * 31) % 89 / 7,
+            stalls=band % 2,
+            ttft_ms=round(12.5 + (band * 31337 + position * 17) % 997 / 7, 2),
+            itl_ms=round(3.25 + (band * 271 + position * 31) % 89 / 7, 2),
+            ttft_p99_ms=round(50.5 + (band * 48611 + position * 7919) % 99_991 / 7, 2),
+            itl_p99_ms=round(9.25 + (band * 27644437 + position * 6700417) % 9_973 / 7, 2),
+            prompt_tokens=50_000 + (band * 611953 + position * 15_485_863) % 99_991,
+            cached_tokens=(band * 746773 + position * 32_452_843) % 49_999,
+            compared=6 * 2**band,
+            agreed=(band * 4099 + position * 8209) % (6 * 2**band),
             drafts=5_000 + (band * 7907 + position * 1543) % 9_000,
             draft_tokens=15_000 + (band * 6133 + position * 2221) % 9_000,
             accepted_tokens=9_000 + (band * 5051 + position * 3301) % 9_000,
@@ -55,6 +63,15 @@ def test_largest_round_that_a_spec_allows_fits() -> None:
     assert report.decode(message, measurement.ProbeReport) == largest
 
 
+def test_columns_carry_what_only_some_blocks_have() -> None:
+    """A server that tells no prompt tokens leaves none behind, and not a zero."""
+    whole = _round(arms=3, bands=8).measurements
+    mixed = [one.model_copy(update={"prompt_tokens": None}) if at % 2 else one for at, one in enumerate(whole)]
+    message = report.encode(measurement.ProbeReport(measurements=mixed))
+    assert message.startswith("c:")
+    assert report.decode(message, measurement.ProbeReport).measurements == mixed
+
+
 def test_report_that_cannot_fit_is_refused_by_its_writer() -> None:
     """A cut report would be no report; the writer can still say less."""
     noise = "".join(chr(0x4E00 + (i * i * 7919) % 20_000) for i in range(1024))
@@ -72,9 +89,36 @@ def test_bomb_is_refused_unread() -> None:
         report.decode(bomb, stages.StageReport)
 
 
-@given(st.one_of(st.text(), st.text().map(lambda text: "z:" + text)))
+def _packed(text: str, mark: str) -> str:
+    return mark + base64.b85encode(zlib.compress(text.encode("utf-8", "surrogatepass"))).decode()
+
+
+_COLUMNED = st.fixed_dictionaries(
+    {},
+    optional={
+        "rest": st.one_of(st.none(), st.dictionaries(st.text(max_size=3), st.none(), max_size=2)),
+        "columns": st.one_of(
+            st.integers(),
+            st.dictionaries(
+                st.text(max_size=3),
+                st.one_of(st.none(), st.dictionaries(st.text(max_size=3), st.lists(st.none(), max_size=2))),
+                max_size=2,
+            ),
+        ),
+    },
+)
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.sampled_from(["z:", "c:"]).flatmap(lambda mark: st.text().map(lambda text: mark + text)),
+        st.sampled_from(["z:", "c:"]).flatmap(lambda mark: st.text().map(lambda text: _packed(text, mark))),
+        _COLUMNED.map(lambda document: _packed(json.dumps(document), "c:")),
+    )
+)
 def test_any_other_text_is_unreadable_and_nothing_worse(message: str) -> None:
     """The container may have been killed, or be a stranger's."""
     with contextlib.suppress(report.UnreadableReportError):
         report.decode(message, stages.StageReport)
-        assert message.lstrip().startswith("{")
+        assert message.lstrip().startswith(("{", "z:", "c:"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from paceline.api.measurement import Decision, Purpose, RolloutRecord
+from paceline.api.measurement import Decision, Measurement, Purpose, RolloutRecord
 from paceline.planning import plan
-from paceline.rollout import records
+from paceline.rollout import analysis, records
 from rollout import builders
 from rollout.builders import decided, record, sha
 
@@ -129,3 +129,34 @@ def test_basis_of_stable_and_of_rejections_is_kept() -> None:
     ]
     spare = records.superfluous(history(*made), limit=2)
     assert [one.record.number for one in spare] == [1, 4, 5, 6]
+
+
+def test_fullest_record_fits_a_config_map() -> None:
+    """Blocks are refused before the API server would refuse the record."""
+    block = Measurement(
+        arm="7f3a91c2",
+        node="a-node-of-some-cloud-with-a-long-name.eu-central-1.compute.internal",
+        pod_uid="6f1c0a91-8f2e-4b61-9a57-0d3f5a9b7c21",
+        load=1,
+        round=42,
+        position=5,
+        concurrency=256,
+        started_at="2026-01-01T00:00:00Z",
+        window_ms=123_456,
+        requests=1536,
+        output_tokens=1_234_567,
+        ttft_ms=12345.67,
+        itl_ms=1234.56,
+        ttft_p99_ms=12345.67,
+        itl_p99_ms=12345.67,
+        prompt_tokens=1_234_567,
+        cached_tokens=1_234_567,
+        compared=1536,
+        agreed=1234,
+        drafts=1_234_567,
+        draft_tokens=1_234_567,
+        accepted_tokens=1_234_567,
+    )
+    full = record(2, candidate=HEAD, stable=BASE, measurements=[block] * analysis.MAX_MEASUREMENTS)
+    written = records.write(records.Stored(record=full, name="r2"), owner=builders.deployment(), labels={})
+    assert len(written.manifest["data"][records.KEY]) < 1_048_576 - 4096

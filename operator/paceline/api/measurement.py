@@ -55,12 +55,32 @@ class Measurement(ApiModel):
     requests: Annotated[int, pydantic.Field(ge=0)] = 0
     """Requests finished in the block, ramp and tail included."""
     errors: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Requests that did not end with an answer, stalls among them."""
+    stalls: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Of the errors, those whose stream went silent: the server is alive and does not go on."""
     output_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
     """Generated inside the window."""
     ttft_ms: float | None = None
     """Median time to first token."""
     itl_ms: float | None = None
     """Mean inter-token latency over the window."""
+    ttft_p99_ms: float | None = None
+    """99th percentile of the times to first token, nearest rank: of less than a hundred requests it is the longest."""
+    itl_p99_ms: float | None = None
+    """99th percentile of the silences between two chunks of a stream. A speculating server sends several tokens in one,
+    so this is what a reader feels, and not a multiple of ``itl_ms``."""
+    prompt_tokens: Annotated[int, pydantic.Field(ge=0)] | None = None
+    """Tokens of all prompts that were answered in the block, by the server's own usage; None where it told none."""
+    cached_tokens: Annotated[int, pydantic.Field(ge=0)] | None = None
+    """Of those, what the server found in its prefix cache, by its own counters; None where it has no such counters."""
+    compared: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Answers of this block that were held against the control's to the same prompt at the same concurrency. In a block
+    of the control itself: against its own second answer, which is the yardstick, since numerics differ by batch."""
+    agreed: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Of those, the ones that were the same text."""
+    rate_per_minute: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Open loop: requests started a minute, whatever became of earlier ones. 0 is the closed loop, and only that one
+    measures throughput, since an open loop's is the rate that was offered."""
     drafts: Annotated[int, pydantic.Field(ge=0)] = 0
     draft_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
     accepted_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
@@ -77,6 +97,18 @@ class Measurement(ApiModel):
     def acceptance_length(self) -> float | None:
         """1 + accepted / drafts; None without drafts."""
         return 1.0 + self.accepted_tokens / self.drafts if self.drafts else None
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """Share of prompt tokens that came from the prefix cache; None where it is not known."""
+        if not self.prompt_tokens or self.cached_tokens is None:
+            return None
+        return self.cached_tokens / self.prompt_tokens
+
+    @property
+    def prompt_tokens_a_request(self) -> float | None:
+        """Mean length of the prompts, in tokens; None where it is not known."""
+        return self.prompt_tokens / self.requests if self.prompt_tokens and self.requests else None
 
 
 class ProbeArm(ApiModel):

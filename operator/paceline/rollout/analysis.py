@@ -19,8 +19,8 @@ from paceline.rollout.steps import Case, Step
 
 MAX_PROBE_FAILURES: Final = 3
 MAX_BLOCKS_A_ROUND: Final = 64
-# A record lies in one ConfigMap of at most 1 MiB; a block takes some 350 bytes.
-MAX_MEASUREMENTS: Final = 2400
+# A record lies in one ConfigMap of at most 1 MiB; a block takes some 550 bytes.
+MAX_MEASUREMENTS: Final = 1870
 _POLL_S: Final = 15.0
 
 
