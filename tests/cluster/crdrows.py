@@ -213,6 +213,12 @@ SPECULATION_RULES = (
         message="ngram.minTokens must not exceed ngram.maxTokens",
     ),
     Row(
+        id="what Replace may cost belongs to strategies that replace",
+        good={"rollout": {"strategy": "Replace", "replace": {"allowDowntime": True}}},
+        bad={"rollout": {"strategy": "Surge", "replace": {"allowDowntime": True}}},
+        message="rollout.replace belongs to strategies Auto and Replace; remove it or change rollout.strategy",
+    ),
+    Row(
         id="the fewest rounds are no more than the most",
         good={"rollout": {"analysis": {"minRounds": 4, "maxRounds": 4}}},
         bad={"rollout": {"analysis": {"minRounds": 7}}},
@@ -284,6 +290,12 @@ SCHEMA = (
         id="methods are listed",
         bad=_speculation(method="Medusa"),
         message='Unsupported value: "Medusa": supported values: "None", "EAGLE3", "Ngram"',
+    ),
+    Row(
+        id="what happens without free GPUs is one of three",
+        good={"rollout": {"onInsufficientGPU": "Hold"}},
+        bad={"rollout": {"onInsufficientGPU": "Ignore"}},
+        message="onInsufficientGPU",
     ),
     Row(
         id="strategies are listed",

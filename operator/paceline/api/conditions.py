@@ -89,6 +89,11 @@ class RolloutReason(StrEnum):
     AWAITING_HEAD = "AwaitingHead"  # the training job has not published yet; serves without speculation
     SCHEDULING = "Scheduling"
     INSUFFICIENT_GPU = "InsufficientGPU"
+    CONSENT_NEEDED = "ConsentNeeded"  # False: there is room only in stable's place, which the spec does not allow
+    RELEASING = "Releasing"  # True: stable gives up a replica, for the candidate that waits for its GPUs
+    RECOVERING = "Recovering"  # True: stable is loaded again after a candidate in its place lost
+    RECOVERED = "Recovered"  # False: measured to be as fast as before
+    NOT_RECOVERED = "NotRecovered"  # False: it serves again, but slower than before, or nobody could tell
     LOADING = "Loading"
     WARMING_UP = "WarmingUp"
     MEASURING = "Measuring"

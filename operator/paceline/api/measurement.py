@@ -171,6 +171,17 @@ class Purpose(StrEnum):
     UNDO = "Undo"  # a person asked for the revision that served before
 
 
+class Seating(StrEnum):
+    """Where the arms of a rollout get their GPUs, as it was decided when they were asked for."""
+
+    ASKED = "Asked"  # not decided: no pod is made
+    BESIDE = "Beside"  # every arm has a place of its own
+    SHARED = "Shared"  # one place beside stable: candidate and control take turns on it
+    TAKEN = "Taken"  # every arm has a place, one of them taken from stable
+    TAKEN_SHARED = "TakenShared"  # one place, taken from stable: candidate and control take turns on it
+    STOPPED = "Stopped"  # stable's only place: all arms take turns on it
+
+
 class RolloutRecord(ApiModel):
     """One rollout's evidence, kept in a ConfigMap: the durable memory of what was decided and why."""
 
@@ -193,6 +204,13 @@ class RolloutRecord(ApiModel):
     paused: bool = False
     probe_failures: Annotated[int, pydantic.Field(ge=0)] = 0
     """Probe pods in a row that brought no measurement."""
+    seating: Seating | None = None
+    """None in rollouts that older versions opened: every arm has a place of its own."""
+    released_at: ShortText | None = None
+    """When stable was first asked to give up a replica."""
+    expected_downtime_s: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Time without service that was stated before stable was stopped."""
+    longest_downtime_s: Annotated[int, pydantic.Field(ge=0)] = 0
     band: Annotated[int, pydantic.Field(ge=0)] = 0
     """For the guard: the one concurrency it asks about; else 0, all of them."""
     decision: Decision | None = None

@@ -33,9 +33,9 @@ class Method(StrEnum):
 class Strategy(StrEnum):
     """Where a candidate gets its GPUs."""
 
-    AUTO = "Auto"
+    AUTO = "Auto"  # beside stable where there is room, else in its place
     SURGE = "Surge"  # beside stable
-    REPLACE = "Replace"  # in stable's place
+    REPLACE = "Replace"  # in stable's place, one replica after the other
 
 
 class OnInconclusive(StrEnum):
@@ -43,6 +43,14 @@ class OnInconclusive(StrEnum):
 
     ROLLBACK = "Rollback"
     HOLD = "Hold"
+
+
+class OnInsufficientGPU(StrEnum):
+    """What becomes of a candidate for which no node has room; stable serves on in every case."""
+
+    WAIT = "Wait"  # until a node has room, up to deadlines.capacity
+    HOLD = "Hold"  # until a person asks for another try
+    REJECT = "Reject"  # at once
 
 
 class TrainingJobRef(ApiModel):
@@ -120,14 +128,41 @@ class DeadlineSpec(ApiModel):
     loading: Duration = "30m"
     """From a node until the engine answers a completion. 600 GB of weights take 20 to 40 minutes."""
     analysis: Duration = "60m"
+    capacity: Duration = "24h"
+    """How long a rollout may wait for free GPUs before any pod is made, counted from its start."""
     draining: Duration = "2m"
     """Time the old revision keeps its pods after promotion, for streams to end."""
+
+
+class ReplaceSpec(ApiModel):
+    """What a candidate may cost that takes stable's place. Strategy Auto goes by it where there is no room beside."""
+
+    allow_downtime: bool = False
+    """Whether the only replica may be stopped: users have no service while the candidate loads and is measured, and
+    while stable loads again if the candidate loses. ``status.rollout`` states the minutes beforehand."""
+    allow_node_loss: bool = False
+    """Whether stable may release its GPUs although another pod could take them. Not needed where
+    ``engine.podTemplate.priorityClassName`` puts the candidate first in the scheduler's queue; choose a class with
+    ``preemptionPolicy: Never``, since others evict stable on their own."""
+    baseline_max_age: Duration = "168h"
+    """How old a recorded measurement of an arm may be to stand in for one that cannot live beside the candidate."""
 
 
 class RolloutSpec(ApiModel):
     """How a candidate becomes the served revision."""
 
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="self.strategy != 'Surge' || !has(self.replace)",
+            message="rollout.replace belongs to strategies Auto and Replace; remove it or change rollout.strategy",
+        ),
+    )
+
     strategy: Strategy = Strategy.AUTO
+    replace: ReplaceSpec | None = None
+    on_insufficient_gpu: Annotated[OnInsufficientGPU, pydantic.Field(alias="onInsufficientGPU")] = (
+        OnInsufficientGPU.WAIT
+    )
     analysis: AnalysisSpec
     deadlines: DeadlineSpec = DeadlineSpec()
     on_inconclusive: OnInconclusive = OnInconclusive.ROLLBACK
@@ -211,6 +246,15 @@ class RolloutStatus(ApiModel):
     evidence: ShortText = ""
     """The ConfigMap with its measurements and verdict."""
     phase: ShortText
+    strategy: Annotated[str, text(max_length=16, pattern=r"^(Surge|Replace)$")] | None = None
+    """Where its pods get their GPUs; absent until that is decided."""
+    evidence_mode: Annotated[str, text(max_length=16, pattern=r"^(SideBySide|Alternating)$")] | None = None
+    """Alternating: some arms were measured one after the other, which is the weaker evidence and takes wider bounds."""
+    expected_downtime: Duration | None = None
+    """Time without service that this rollout costs if the candidate loses, from what loading and measuring have taken
+    before; absent when users are served all along."""
+    longest_downtime: Duration | None = None
+    """The same if every step takes as long as its deadline allows."""
     round: Annotated[int, pydantic.Field(ge=0)] = 0
     percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
     comparisons: Annotated[list[ComparisonStatus], list_field(max_items=2, keys=("against",))] = []
