@@ -41,7 +41,21 @@ def _training(**spec: Any) -> Document:
 
 
 _EAGLE3_MESSAGE = "method EAGLE3 needs exactly one of draft and trainingJobRef"
-_FOREIGN_DRAFT_MESSAGE = "draft and trainingJobRef belong to method EAGLE3; remove them or set method: EAGLE3"
+_FOREIGN_JOB_MESSAGE = (
+    "trainingJobRef belongs to method EAGLE3, for which a DraftTrainingJob trains; remove it or set method: EAGLE3"
+)
+_FOREIGN_DRAFT_MESSAGE = (
+    "methods None, Ngram, NgramGPU and Suffix read no draft; remove draft, or set the method that the draft was "
+    "trained for"
+)
+_DRAFT_MESSAGE = (
+    "methods EAGLE, Medusa, MLPSpeculator, DraftModel and DFlash need draft; set draft.uri to the draft's checkpoint"
+)
+_DRAFT_TP_MESSAGE = (
+    "speculation.draftTensorParallelSize must be 1 or engine.tensorParallelSize; the engine splits a draft model no "
+    "other way"
+)
+_SCHEDULE_METHOD_MESSAGE = "methods None, NgramGPU, Suffix, Medusa and MLPSpeculator have one length; remove schedule"
 _ARGS_MESSAGE = (
     "args must not set the model, its revision or code, speculation, KV transfer, parallelism, host or port; "
     "use the fields of the spec"
@@ -198,13 +212,87 @@ SPECULATION_RULES = (
         id="n-grams take no training job",
         good=_speculation(method="Ngram"),
         bad=_speculation(method="Ngram", trainingJobRef={"name": "kimi-head"}),
-        message=_FOREIGN_DRAFT_MESSAGE,
+        message=_FOREIGN_JOB_MESSAGE,
+    ),
+    *(
+        Row(
+            id=f"{method} takes no draft",
+            good=_speculation(method=method),
+            bad=_speculation(method=method, draft=_HEAD),
+            message=_FOREIGN_DRAFT_MESSAGE,
+        )
+        for method in ("Ngram", "NgramGPU", "Suffix")
+    ),
+    *(
+        Row(
+            id=f"{method} takes a draft",
+            good=_speculation(method=method, draft=_HEAD),
+            bad=_speculation(method=method),
+            message=_DRAFT_MESSAGE,
+        )
+        for method in ("EAGLE", "Medusa", "MLPSpeculator", "DraftModel", "DFlash")
+    ),
+    *(
+        Row(
+            id=f"{method} is found in the target, or named apart, but never trained here",
+            good=_speculation(method=method, **({"draft": _HEAD} if apart else {})),
+            bad=_speculation(method=method, trainingJobRef={"name": "kimi-head"}),
+            message=_FOREIGN_JOB_MESSAGE,
+        )
+        for method in ("MTP", "DSpark")
+        for apart in (False, True)
+    ),
+    Row(
+        id="suffix belongs to suffix decoding",
+        good=_speculation(method="Suffix", suffix={"maxTreeDepth": 32}),
+        bad=_speculation(method="Ngram", suffix={"maxTreeDepth": 32}),
+        message="suffix belongs to method Suffix; remove it or set method: Suffix",
+    ),
+    Row(
+        id="a head has no tensor parallelism of its own",
+        good=_speculation(method="DraftModel", draft=_HEAD, draftTensorParallelSize=1),
+        bad=_speculation(method="EAGLE3", draft=_HEAD, draftTensorParallelSize=1),
+        message="draftTensorParallelSize belongs to method DraftModel: a head is always split as the target is; "
+        "remove it",
+    ),
+    Row(
+        id="a draft model is split as the target or not at all",
+        good={
+            "engine": {"tensorParallelSize": 8},
+            **_speculation(method="DraftModel", draft=_HEAD, draftTensorParallelSize=8),
+        },
+        bad={
+            "engine": {"tensorParallelSize": 8},
+            **_speculation(method="DraftModel", draft=_HEAD, draftTensorParallelSize=4),
+        },
+        message=_DRAFT_TP_MESSAGE,
+    ),
+    Row(
+        id="suffix decoding has no schedule",
+        good=_speculation(method="Ngram", schedule=[{"upToConcurrency": 8, "tokens": 3}]),
+        bad=_speculation(method="Suffix", schedule=[{"upToConcurrency": 8, "tokens": 3}]),
+        message=_SCHEDULE_METHOD_MESSAGE,
+    ),
+    Row(
+        id="a schedule stays within what the engine made room for",
+        good=_speculation(method="Ngram", numSpeculativeTokens=5, schedule=[{"upToConcurrency": 8, "tokens": 5}]),
+        bad=_speculation(method="Ngram", schedule=[{"upToConcurrency": 8, "tokens": 5}]),
+        message="no step of schedule may draft more than numSpeculativeTokens, for which the engine makes room; "
+        "raise it",
+    ),
+    Row(
+        id="a schedule drafts somewhere",
+        good=_speculation(
+            method="Ngram", schedule=[{"upToConcurrency": 8, "tokens": 3}, {"upToConcurrency": 64, "tokens": 0}]
+        ),
+        bad=_speculation(method="Ngram", schedule=[{"upToConcurrency": 64, "tokens": 0}]),
+        message="a schedule that never drafts still costs; set method: None instead",
     ),
     Row(
         id="ngram belongs to n-grams",
         good=_speculation(method="Ngram", ngram={"minTokens": 3}),
         bad=_speculation(method="None", ngram={"minTokens": 3}),
-        message="ngram belongs to method Ngram; remove it or set method: Ngram",
+        message="ngram belongs to methods Ngram and NgramGPU; remove it or set method: Ngram",
     ),
     Row(
         id="the shortest n-gram is no longer than the longest",
@@ -288,8 +376,13 @@ SCHEMA = (
     Row(id="unknown fields are named", bad={"replica": 2}, message='unknown field "spec.replica"'),
     Row(
         id="methods are listed",
-        bad=_speculation(method="Medusa"),
-        message='Unsupported value: "Medusa": supported values: "None", "EAGLE3", "Ngram"',
+        bad=_speculation(method="custom_class"),
+        message='Unsupported value: "custom_class": supported values: "None", "EAGLE3", "Ngram", "NgramGPU", "Suffix"',
+    ),
+    Row(
+        id="a schedule has one step for a concurrency",
+        bad=_speculation(method="Ngram", schedule=[{"upToConcurrency": 8, "tokens": 3}] * 2),
+        message="Duplicate value",
     ),
     Row(
         id="what happens without free GPUs is one of three",
@@ -332,7 +425,7 @@ SCHEMA = (
     ),
     _bound("replicas", 0, -1, "should be greater than or equal to 0"),
     _bound("replicas", 1000, 1001, "should be less than or equal to 1000"),
-    _bound("speculation.numSpeculativeTokens", 16, 17, "should be less than or equal to 16"),
+    _bound("speculation.numSpeculativeTokens", 32, 33, "should be less than or equal to 32"),
     _bound("rollout.deadlines.loading", "1h30m", "90", "should match"),
     _bound("guard.window", "30s", "1d", "should match"),
     _bound("traffic.port", 65535, 65536, "should be less than or equal to 65535"),

@@ -3,6 +3,7 @@
 import pytest
 
 from paceline.api import stages
+from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.rollout import inspection, resolve, revisions
 from rollout import builders
@@ -122,3 +123,55 @@ def test_changed_target_never_serves_the_old_head() -> None:
     assert cluster.serving() == "None"
     assert cluster.condition("Speculating")["reason"] == "HeadStale"
     assert cluster.resource["status"]["targetDigest"] == builders.sha("new")
+
+
+DRAFT = {"uri": "pvc://models/draft"}
+
+
+@pytest.mark.parametrize(
+    "speculation",
+    [
+        {"method": "Ngram", "ngram": {"minTokens": 3}},
+        {"method": "NgramGPU"},
+        {"method": "Suffix", "suffix": {"maxTreeDepth": 32}, "numSpeculativeTokens": 16},
+        {"method": "EAGLE", "draft": DRAFT},
+        {"method": "MTP"},
+        {"method": "MTP", "draft": DRAFT},
+        {"method": "Medusa", "draft": DRAFT},
+        {"method": "DraftModel", "draft": DRAFT, "draftTensorParallelSize": 1},
+        {"method": "DFlash", "draft": DRAFT},
+        {"method": "DSpark"},
+        {"method": "EAGLE3", "draft": DRAFT, "schedule": [{"upToConcurrency": 64, "tokens": 0}]},
+    ],
+    ids="-".join,
+)
+def test_every_method_is_a_revision_of_its_own(speculation: dict) -> None:
+    """Each has a digest of its own, and all are measured against the same control."""
+    found = resolved(builders.spec(speculation=speculation))
+    plain = resolved(builders.spec(speculation=builders.none()))
+    assert found.desired is not None
+    assert plain.desired is not None
+    assert found.desired.method == speculation["method"]
+    assert found.desired.digest != plain.desired.digest
+    assert revisions.control_of(found.desired).digest == plain.desired.digest == found.baseline.digest
+    assert found.desired.digest != resolved(builders.spec()).desired.digest
+
+
+def test_method_that_the_engine_lacks_is_refused_and_the_baseline_stays() -> None:
+    """Nothing is started that could only crash; the reason says what to change."""
+    engine = {"image": "vllm/vllm-openai:v0.13.0"}
+    found = resolved(builders.spec(engine=engine, speculation={"method": "DraftModel", "draft": DRAFT}))
+    assert (found.accepted, found.reason) == (False, RolloutReason.METHOD_UNSUPPORTED)
+    assert "0.15.0 or newer" in found.message
+    assert found.desired is None
+    assert found.baseline is not None
+
+
+def test_schedule_is_one_revision_in_whatever_order_it_is_written() -> None:
+    """A list map has no order, so none may restart a server."""
+    steps = [{"upToConcurrency": 8, "tokens": 3}, {"upToConcurrency": 64, "tokens": 1}]
+    digests = {
+        resolved(builders.spec(speculation={**builders.eagle3(), "schedule": order})).desired.digest
+        for order in (steps, steps[::-1])
+    }
+    assert len(digests) == 1

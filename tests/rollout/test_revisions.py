@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.api.engine import EngineSpec
-from paceline.api.speculativedeployment import Method
+from paceline.api.speculation import Method
 from paceline.rollout import revisions
 from rollout import builders
 

@@ -105,3 +105,25 @@ def test_everything_is_owned_and_labelled(cluster: Cluster) -> None:
         if kind not in ours:
             assert one["metadata"]["ownerReferences"][0]["uid"] == cluster.resource["metadata"]["uid"]
             assert one["metadata"]["labels"][names.LABEL_MANAGED_BY] == "paceline"
+
+
+def test_schedule_and_draft_model_reach_the_engine() -> None:
+    """Steps become ranges that follow one another from 1."""
+    speculation = {
+        "method": "DraftModel",
+        "draft": {"uri": "pvc://models/small"},
+        "draftTensorParallelSize": 1,
+        "numSpeculativeTokens": 5,
+        "schedule": [{"upToConcurrency": 64, "tokens": 0}, {"upToConcurrency": 8, "tokens": 5}],
+    }
+    cluster = Cluster(builders.deployment(speculation=speculation))
+    title = "DraftModel k=5,0"
+    cluster.until(lambda: title in cluster.servers())
+    told = command(cluster, title)
+    assert json.loads(told[told.index("--speculative-config") + 1]) == {
+        "method": "draft_model",
+        "model": "/mnt/paceline/models/small",
+        "num_speculative_tokens": 5,
+        "draft_tensor_parallel_size": 1,
+        "num_speculative_tokens_per_batch_size": [[1, 8, 5], [9, 64, 0]],
+    }

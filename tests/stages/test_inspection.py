@@ -157,6 +157,13 @@ def test_wanted_manifest_must_be_there(tmp_path):
     assert "holds no manifest.json" in problem
 
 
+@pytest.mark.parametrize(("vocabulary", "found"), [(32, 0), (7, 1)])
+def test_draft_model_needs_the_targets_vocabulary_and_not_its_shape(tmp_path, vocabulary, found):
+    """A small model of its own reads no hidden states, but proposes the target's tokens."""
+    _head(tmp_path, decoder={"hidden_size": 4, "vocab_size": vocabulary}, draft_vocab_size=None)
+    assert len(_problems(tmp_path, head_stands_alone=True)) == found
+
+
 def test_missing_head_names_the_drafts_uri(tmp_path):
     """The message speaks of the head, not of the target."""
     (problem,) = _problems(tmp_path)

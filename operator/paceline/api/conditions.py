@@ -78,6 +78,7 @@ class RolloutReason(StrEnum):
     SOURCE_UNREADABLE = "SourceUnreadable"
     TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
     HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
+    METHOD_UNSUPPORTED = "MethodUnsupported"  # this version of the engine does not draft so
     FOREIGN_OBJECT = "ForeignObject"
     OBJECT_REFUSED = "ObjectRefused"  # the API server will not have what the spec leads to; its own message
     INVALID_SPEC = "InvalidSpec"  # the stored spec breaks a rule of this operator's version

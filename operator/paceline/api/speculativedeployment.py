@@ -12,22 +12,14 @@ from paceline.api.base import (
     Digest,
     Duration,
     Message,
-    ObjectName,
     ShortText,
     list_field,
     text,
 )
 from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
-from paceline.api.sources import DraftSource, ModelSource, PromptSource
-
-
-class Method(StrEnum):
-    """How tokens are drafted."""
-
-    NONE = "None"
-    EAGLE3 = "EAGLE3"
-    NGRAM = "Ngram"
+from paceline.api.sources import ModelSource, PromptSource
+from paceline.api.speculation import Method, SpeculationSpec
 
 
 class Strategy(StrEnum):
@@ -51,48 +43,6 @@ class OnInsufficientGPU(StrEnum):
     WAIT = "Wait"  # until a node has room, up to deadlines.capacity
     HOLD = "Hold"  # until a person asks for another try
     REJECT = "Reject"  # at once
-
-
-class TrainingJobRef(ApiModel):
-    """A DraftTrainingJob in the same namespace, resolved once: to its output's URI and manifest digest."""
-
-    name: ObjectName
-
-
-class NgramSpec(ApiModel):
-    """Prompt look-up."""
-
-    cel: ClassVar[tuple[Cel, ...]] = (
-        Cel(rule="self.minTokens <= self.maxTokens", message="ngram.minTokens must not exceed ngram.maxTokens"),
-    )
-
-    min_tokens: Annotated[int, pydantic.Field(ge=1, le=32)] = 2
-    max_tokens: Annotated[int, pydantic.Field(ge=1, le=32)] = 5
-
-
-class SpeculationSpec(ApiModel):
-    """What drafts, and how far ahead."""
-
-    cel: ClassVar[tuple[Cel, ...]] = (
-        Cel(
-            rule="self.method != 'EAGLE3' || (has(self.draft) != has(self.trainingJobRef))",
-            message="method EAGLE3 needs exactly one of draft and trainingJobRef",
-        ),
-        Cel(
-            rule="self.method == 'EAGLE3' || (!has(self.draft) && !has(self.trainingJobRef))",
-            message="draft and trainingJobRef belong to method EAGLE3; remove them or set method: EAGLE3",
-        ),
-        Cel(
-            rule="self.method == 'Ngram' || !has(self.ngram)",
-            message="ngram belongs to method Ngram; remove it or set method: Ngram",
-        ),
-    )
-
-    method: Method = Method.NONE
-    draft: DraftSource | None = None
-    training_job_ref: TrainingJobRef | None = None
-    ngram: NgramSpec | None = None
-    num_speculative_tokens: Annotated[int, pydantic.Field(ge=1, le=16)] = 3
 
 
 class AnalysisSpec(ApiModel):
@@ -191,6 +141,12 @@ class SpeculativeDeploymentSpec(ApiModel):
         Cel(
             rule="self.rollout.analysis.minRounds <= self.rollout.analysis.maxRounds",
             message="rollout.analysis.minRounds must not exceed maxRounds",
+        ),
+        Cel(
+            rule="!has(self.speculation.draftTensorParallelSize) || "
+            "self.speculation.draftTensorParallelSize in [1, self.engine.tensorParallelSize]",
+            message="speculation.draftTensorParallelSize must be 1 or engine.tensorParallelSize; the engine splits a "
+            "draft model no other way",
         ),
     )
 

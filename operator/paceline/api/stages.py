@@ -57,6 +57,8 @@ class InspectConfig(StageConfig):
     head_path: PodPath | None = None
     head_manifest_digest: Digest | None = None
     """What the head's manifest.json must hash to, when it is known."""
+    head_stands_alone: bool = False
+    """Whether it is a model of its own, which shares the target's vocabulary and no hidden states."""
 
 
 class PrepareConfig(StageConfig):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.api.engine import EngineSpec
+from paceline.api.speculation import SuffixSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +18,12 @@ class Speculation:
     num_speculative_tokens: int
     draft_path: str | None = None
     draft_revision: str | None = None
+    draft_tensor_parallel_size: int | None = None
     ngram_min: int | None = None
     ngram_max: int | None = None
+    suffix: SuffixSpec | None = None
+    schedule: Sequence[tuple[int, int, int]] = ()
+    """First and last number of requests in flight, and the tokens drafted at them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

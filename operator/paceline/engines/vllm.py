@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from paceline.api.speculation import SuffixSpec
 from paceline.engines.base import Extraction, ServeRequest, Speculation
 
 # Not a real draft: vLLM runs extraction as if it were a method of speculation, one token ahead.
@@ -44,8 +45,23 @@ def _speculative(speculation: Speculation) -> dict[str, Any]:
         "num_speculative_tokens": speculation.num_speculative_tokens,
         "prompt_lookup_min": speculation.ngram_min,
         "prompt_lookup_max": speculation.ngram_max,
+        "draft_tensor_parallel_size": speculation.draft_tensor_parallel_size,
+        "num_speculative_tokens_per_batch_size": [list(step) for step in speculation.schedule] or None,
+        **_suffix(speculation.suffix),
     }
     return {key: value for key, value in config.items() if value is not None}
+
+
+def _suffix(suffix: SuffixSpec | None) -> dict[str, Any]:
+    """Return the settings of suffix decoding, for which the API has percents and vLLM fractions."""
+    if suffix is None:
+        return {}
+    return {
+        "suffix_decoding_max_tree_depth": suffix.max_tree_depth,
+        "suffix_decoding_max_cached_requests": suffix.max_cached_requests,
+        "suffix_decoding_max_spec_factor": suffix.max_factor_percent / 100,
+        "suffix_decoding_min_token_prob": suffix.min_probability_percent / 100,
+    }
 
 
 def _extraction(extraction: Extraction) -> dict[str, Any]:

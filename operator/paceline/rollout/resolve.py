@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from paceline.api import stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.drafttrainingjob import DraftTrainingJob
-from paceline.api.speculativedeployment import Method, NgramSpec, SpeculativeDeploymentSpec
+from paceline.api.speculation import Method, NgramSpec, SuffixSpec
+from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.engines import base as engine_base
+from paceline.engines import methods
 from paceline.planning import plan
 from paceline.rollout import inspection, revisions
 
@@ -21,7 +23,7 @@ class Source:
     """Where the head comes from, before anything is known of its fit."""
 
     draft: revisions.DraftInput | None = None
-    """None without EAGLE-3, and while it does not exist."""
+    """None for a method that reads none, and while it does not exist."""
     head: revisions.Head | None = None
     """The training job it is resolved from."""
     trained_on: str | None = None
@@ -120,13 +122,26 @@ def resolve(
     """Return what the spec comes down to, given what Inspect found."""
     if found.target is None:
         return _unread(found)
-    baseline = _inputs(spec, found.target, draft=None, method=Method.NONE)
+    baseline = revisions.control_of(_inputs(spec, found.target, draft=None))
+    refused = _refused(spec, baseline)
+    if refused is not None:
+        return refused
     unresolved = _unresolved(source, found, baseline)
     if unresolved is not None or found.result is None:
         return unresolved or _unread(found)
-    if spec.speculation.method is not Method.EAGLE3:
+    if source.draft is None:
         return _resolved(spec, found.result, baseline=baseline, draft=None, head=None)
     return _fitted(spec, source, found.result, baseline=baseline, known=known)
+
+
+def _refused(spec: SpeculativeDeploymentSpec, baseline: revisions.Inputs) -> Resolution | None:
+    """Return the refusal of a method that the engine does not have; told before any server is made."""
+    wanted = spec.speculation
+    why = methods.refusal(wanted.method, scheduled=bool(wanted.schedule), version=baseline.engine_version)
+    if not why:
+        return None
+    reason = RolloutReason.METHOD_UNSUPPORTED
+    return Resolution(accepted=False, reason=reason, message=f"{why}.", baseline=baseline)
 
 
 def _unresolved(source: Source, found: inspection.Inspection, baseline: revisions.Inputs) -> Resolution | None:
@@ -210,25 +225,26 @@ def _resolved(
         message=f"Target {result.digest[7:19]} ({result.architecture}) read"
         + (", and the head fits it." if draft else "."),
         baseline=baseline,
-        desired=_inputs(spec, result, draft=draft, method=spec.speculation.method),
+        desired=_inputs(spec, result, draft=draft),
         head=head,
     )
 
 
 def _inputs(
-    spec: SpeculativeDeploymentSpec,
-    target: stages.InspectResult,
-    *,
-    draft: revisions.DraftInput | None,
-    method: Method,
+    spec: SpeculativeDeploymentSpec, target: stages.InspectResult, *, draft: revisions.DraftInput | None
 ) -> revisions.Inputs:
-    speculation = spec.speculation
+    """Return what the spec asks for; defaults of the method at hand are written down, others are left out."""
+    wanted = spec.speculation
+    looks_up = wanted.method in {Method.NGRAM, Method.NGRAM_GPU}
     return revisions.Inputs(
         target=revisions.TargetInput.model_validate({**spec.target.wire(), "digest": target.digest}),
         engine=spec.engine,
         engine_version=engine_base.version_of(spec.engine),
-        method=method,
-        num_speculative_tokens=speculation.num_speculative_tokens if method is not Method.NONE else 0,
+        method=wanted.method,
+        num_speculative_tokens=wanted.num_speculative_tokens if wanted.method is not Method.NONE else 0,
         draft=draft,
-        ngram=(speculation.ngram or NgramSpec()) if method is Method.NGRAM else None,
+        ngram=(wanted.ngram or NgramSpec()) if looks_up else None,
+        suffix=(wanted.suffix or SuffixSpec()) if wanted.method is Method.SUFFIX else None,
+        schedule=sorted(wanted.schedule, key=lambda step: step.up_to_concurrency) if wanted.schedule else None,
+        draft_tensor_parallel_size=wanted.draft_tensor_parallel_size,
     )

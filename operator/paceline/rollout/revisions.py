@@ -13,7 +13,7 @@ from paceline.api import names
 from paceline.api.base import ApiModel, Digest
 from paceline.api.engine import EngineSpec
 from paceline.api.sources import ModelSource
-from paceline.api.speculativedeployment import Method, NgramSpec
+from paceline.api.speculation import Method, NgramSpec, ScheduleStep, SuffixSpec
 from paceline.planning import kinds, plan
 
 PART = "revision"
@@ -41,6 +41,10 @@ class Inputs(ApiModel):
     num_speculative_tokens: int
     draft: DraftInput | None = None
     ngram: NgramSpec | None = None
+    suffix: SuffixSpec | None = None
+    schedule: list[ScheduleStep] | None = None
+    """Ascending."""
+    draft_tensor_parallel_size: int | None = None
 
     @property
     def digest(self) -> str:
@@ -54,13 +58,22 @@ class Inputs(ApiModel):
 
     @property
     def title(self) -> str:
-        """What is drafted, as in ``EAGLE3 k=3``; ``None`` without a draft."""
-        return f"{self.method.value} k={self.num_speculative_tokens}" if self.speculates else self.method.value
+        """What is drafted, as in ``EAGLE3 k=3`` or, by load, ``EAGLE3 k=5,3,0``; ``None`` without a draft."""
+        if not self.speculates:
+            return self.method.value
+        steps = [step.tokens for step in self.schedule or ()] or [self.num_speculative_tokens]
+        return f"{self.method.value} k={','.join(map(str, steps))}"[:64]
 
 
 def control_of(inputs: Inputs) -> Inputs:
     """Return the same server without speculation."""
-    return inputs.model_copy(update={"method": Method.NONE, "num_speculative_tokens": 0, "draft": None, "ngram": None})
+    return Inputs(
+        target=inputs.target,
+        engine=inputs.engine,
+        engine_version=inputs.engine_version,
+        method=Method.NONE,
+        num_speculative_tokens=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

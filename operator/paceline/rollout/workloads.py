@@ -1,13 +1,15 @@
 """Renders what a SpeculativeDeployment wants in the cluster: servers, the front Service, inspection and probe Jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paceline.api import base, names, sources, stages
 from paceline.api.measurement import ProbeConfig
 from paceline.api.podparts import PodTemplate, Resources
-from paceline.api.speculativedeployment import Method, SpeculativeDeploymentSpec
+from paceline.api.speculation import ScheduleStep
+from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
+from paceline.engines import methods
 from paceline.engines.base import ServeRequest, Speculation
 from paceline.planning import conditions, kinds, plan
 from paceline.rollout import revisions
@@ -29,7 +31,6 @@ ANNOTATION_ROUND: Final = "paceline.dev/round"
 _INSPECT_RETRIES: Final = 3
 _INSPECT_DEADLINE_S: Final = 900  # reading headers takes seconds; a slow network file system takes minutes
 _SMALL: Final = Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "1Gi"})
-_METHODS: Final = {Method.EAGLE3: "eagle3", Method.NGRAM: "ngram"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +149,22 @@ def _speculation(inputs: revisions.Inputs, draft: sources.Location | None) -> Sp
     if not inputs.speculates:
         return None
     return Speculation(
-        method=_METHODS[inputs.method],
+        method=methods.word(inputs.method),
         num_speculative_tokens=inputs.num_speculative_tokens,
         draft_path=draft.path if draft else None,
         draft_revision=inputs.draft.revision if inputs.draft else None,
         ngram_min=inputs.ngram.min_tokens if inputs.ngram else None,
         ngram_max=inputs.ngram.max_tokens if inputs.ngram else None,
+        suffix=inputs.suffix,
+        schedule=_ranges(inputs.schedule or []),
+        draft_tensor_parallel_size=inputs.draft_tensor_parallel_size,
     )
+
+
+def _ranges(steps: Sequence[ScheduleStep]) -> list[tuple[int, int, int]]:
+    """Return ascending steps as ranges that follow one another from 1."""
+    starts = [1, *(step.up_to_concurrency + 1 for step in steps)]
+    return [(start, step.up_to_concurrency, step.tokens) for start, step in zip(starts, steps, strict=False)]
 
 
 def deployment(owner: Owner, revision: revisions.Revision, *, replicas: int) -> dict[str, Any]:

@@ -27,17 +27,20 @@ class Facts:
     vocabulary_size: int
 
 
-def problems(head: stages.TargetRef, target: Facts, *, manifest_digest: str | None) -> list[str]:
+def problems(
+    head: stages.TargetRef, target: Facts, *, manifest_digest: str | None, stands_alone: bool = False
+) -> list[str]:
     """Return why the head does not fit; nothing when it does.
 
     Args:
         head: where it lies.
         target: what it must fit.
         manifest_digest: what its manifest must hash to, when the user or a training job said so.
+        stands_alone: whether it is a model of its own, whose shape need not be the target's.
     """
     try:
         folder = target_files.locate(head, weights=False)
-        found = [*_of_config(folder, target), *_of_manifest(folder, target, manifest_digest)]
+        found = [*_of_config(folder, target, stands_alone=stands_alone), *_of_manifest(folder, target, manifest_digest)]
         if head.path.startswith("/"):
             list(target_files.weight_files(folder))
     except PermanentError as error:
@@ -45,13 +48,13 @@ def problems(head: stages.TargetRef, target: Facts, *, manifest_digest: str | No
     return [problem[:_LIMIT] for problem in found]
 
 
-def _of_config(folder: Path, target: Facts) -> Iterator[str]:
+def _of_config(folder: Path, target: Facts, *, stands_alone: bool) -> Iterator[str]:
     """Yield what the head's own configuration says against it."""
     document = target_files.read_json(folder / target_files.CONFIG)
     decoder = document.get("transformer_layer_config")
     decoder = decoder if isinstance(decoder, dict) else document
     hidden = document.get("target_hidden_size") or decoder.get("hidden_size")
-    if isinstance(hidden, int) and hidden != target.hidden_size:
+    if isinstance(hidden, int) and hidden != target.hidden_size and not stands_alone:
         yield (
             f"the head reads hidden states of size {hidden} and the target's have {target.hidden_size}; "
             "use a head that was trained for this target"

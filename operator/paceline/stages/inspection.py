@@ -69,7 +69,9 @@ def _head_problems(config: stages.InspectConfig, facts: heads.Facts) -> list[str
     if config.head_path is None:
         return []
     head = stages.TargetRef(path=config.head_path)
-    return heads.problems(head, facts, manifest_digest=config.head_manifest_digest)
+    return heads.problems(
+        head, facts, manifest_digest=config.head_manifest_digest, stands_alone=config.head_stands_alone
+    )
 
 
 def parse_text_config(document: dict[str, Any]) -> TextConfig:
