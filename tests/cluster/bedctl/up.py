@@ -46,9 +46,10 @@ def up(*, name: str, nodes: int, mounts: tuple[str, ...]) -> Bed:
 
 
 def build() -> None:
-    """Install and build every program that a bed with nodes needs, and start nothing."""
+    """Install and build every program that a bed needs here, and start nothing: without a node's where none can run."""
     host.install_packages()
-    artefacts.ensure((*artefacts.CONTROL_PLANE, *artefacts.NODE))
+    hosts_nodes = host.why_no_node() is None
+    artefacts.ensure((*artefacts.CONTROL_PLANE, *(artefacts.NODE if hosts_nodes else ())))
 
 
 def _running(name: str) -> Bed | None:
