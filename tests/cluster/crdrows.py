@@ -36,6 +36,14 @@ def _speculation(**spec: Any) -> Document:
     return {"speculation": spec}
 
 
+def _analysis(**spec: Any) -> Document:
+    return {"rollout": {"analysis": spec}}
+
+
+def _weights(*bands: tuple[int, int]) -> list[Document]:
+    return [{"concurrency": concurrency, "weight": weight} for concurrency, weight in bands]
+
+
 def _training(**spec: Any) -> Document:
     return {"kind": "DraftTrainingJob", **spec}
 
@@ -61,6 +69,7 @@ _ARGS_MESSAGE = (
     "use the fields of the spec"
 )
 _VERSION_MESSAGE = 'version is missing and the image\'s tag does not tell it; set version, e.g. "0.33.0"'
+_WEIGHTS_MESSAGE = "analysis.weights must name every entry of analysis.concurrencies once, and nothing else"
 _HEAD = {"uri": "pvc://models/heads/kimi"}
 _CLAIM_MESSAGE = "a pvc:// uri is pvc://CLAIM/PATH, with CLAIM a PersistentVolumeClaim in this namespace"
 _PROMPTS_MESSAGE = "uri of prompts must be pvc://CLAIM/FILE.jsonl, with CLAIM a PersistentVolumeClaim here"
@@ -311,6 +320,30 @@ SPECULATION_RULES = (
         good={"rollout": {"analysis": {"minRounds": 4, "maxRounds": 4}}},
         bad={"rollout": {"analysis": {"minRounds": 7}}},
         message="rollout.analysis.minRounds must not exceed maxRounds",
+    ),
+    Row(
+        id="weights name every concurrency",
+        good=_analysis(concurrencies=[1, 8], weights=_weights((1, 3), (8, 1))),
+        bad=_analysis(concurrencies=[1, 8], weights=_weights((1, 3))),
+        message=_WEIGHTS_MESSAGE,
+    ),
+    Row(
+        id="weights name nothing that is not measured",
+        good=_analysis(concurrencies=[1, 8], weights=_weights((1, 0), (8, 1))),
+        bad=_analysis(concurrencies=[1, 8], weights=_weights((1, 3), (16, 1))),
+        message=_WEIGHTS_MESSAGE,
+    ),
+    Row(
+        id="some concurrency has a weight",
+        good=_analysis(concurrencies=[1, 8], weights=_weights((1, 0), (8, 1))),
+        bad=_analysis(concurrencies=[1, 8], weights=_weights((1, 0), (8, 0))),
+        message="analysis.weights leaves nothing to judge; give at least one concurrency a weight above 0",
+    ),
+    Row(
+        id="limits ask for something",
+        good=_analysis(limits={"maxTTFTMilliseconds": 500, "maxITLIncreasePercent": 10}),
+        bad=_analysis(limits={}),
+        message="limits says nothing; set at least one of its fields or remove it",
     ),
 )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from judge import builders
 from paceline import judge
-from paceline.api.measurement import BlockOutcome, Measurement, Mode
+from paceline.api.measurement import BlockOutcome, Measurement
 
 GAIN = judge.Policy(kind=judge.Bar.BETTER, min_gain_percent=3, min_rounds=2, max_rounds=6)
 KEEP = judge.Policy(kind=judge.Bar.NO_WORSE, max_regression_percent=3, min_rounds=2, max_rounds=6)
@@ -128,13 +128,6 @@ def test_three_arms_pair_with_either_rival() -> None:
         assert (found.samples, found.verdict) == (6, judge.Verdict.PASS)
 
 
-def test_alternating_arms_are_not_judged_as_if_side_by_side() -> None:
-    """Two loads of one configuration differ by chance, which these bounds do not hold."""
-    measurements = [one.model_copy(update={"mode": Mode.ALTERNATING}) for one in builders.rounds((1.5,) * 4)]
-    found = compare(measurements)
-    assert (found.verdict, found.reason) == (judge.Verdict.INCONCLUSIVE, judge.Reason.NOT_SIDE_BY_SIDE)
-
-
 def test_dead_draft_fails_whatever_the_throughput() -> None:
     """Drafts with nothing accepted are a broken head, also when noise makes it look fast."""
     dead = [
@@ -216,16 +209,16 @@ def looked_at_every_round(source: random.Random, *, ratio: float, noise: float, 
 def test_error_rate_holds_under_continuous_looking(noise: float) -> None:
     """At the bar itself, where either verdict is wrong, both together are rarer than 5 %.
 
-    700 runs: 5 % would be 35; 49 leaves 2.4 standard deviations, and the seed is fixed.
+    300 runs: 5 % would be 15; 25 leaves 2.6 standard deviations, and the seed is fixed.
     """
     policy = judge.Policy(kind=judge.Bar.BETTER, min_rounds=2, max_rounds=6)
     source = builders.seeded(20_260_101)
-    verdicts = [looked_at_every_round(source, ratio=1.0, noise=noise, policy=policy) for _ in range(700)]
-    assert sum(one is not judge.Verdict.INCONCLUSIVE for one in verdicts) <= 49
+    verdicts = [looked_at_every_round(source, ratio=1.0, noise=noise, policy=policy) for _ in range(300)]
+    assert sum(one is not judge.Verdict.INCONCLUSIVE for one in verdicts) <= 25
 
 
 def test_clear_gain_is_found_within_the_rounds() -> None:
     """20 % at 5 % noise a block: a judge that never says yes would be right too, and useless."""
     source = builders.seeded(7)
-    verdicts = [looked_at_every_round(source, ratio=1.2, noise=0.05, policy=GAIN) for _ in range(200)]
-    assert sum(one is judge.Verdict.PASS for one in verdicts) >= 198
+    verdicts = [looked_at_every_round(source, ratio=1.2, noise=0.05, policy=GAIN) for _ in range(100)]
+    assert sum(one is judge.Verdict.PASS for one in verdicts) >= 99

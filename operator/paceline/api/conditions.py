@@ -109,6 +109,9 @@ class RolloutReason(StrEnum):
     SLOWER_THAN_STABLE = "SlowerThanStable"
     NO_GAIN = "NoGain"
     DEAD_DRAFT = "DeadDraft"
+    BAND_BELOW_FLOOR = "BandBelowFloor"  # at one concurrency it loses more than analysis.bandFloorPercent allows
+    LATENCY_ABOVE_LIMIT = "LatencyAboveLimit"  # analysis.limits
+    ANSWERS_CHANGED = "AnswersChanged"  # greedy answers differ beyond the control's own differences
     HEAD_LOAD_FAILED = "HeadLoadFailed"
     ENGINE_FAILED = "EngineFailed"  # an arm without a draft does not start
     INCONCLUSIVE = "Inconclusive"  # not enough evidence, and the spec says to roll back

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import pydantic
 
+from paceline.api import asked
 from paceline.api.base import (
     ApiModel,
     Cel,
@@ -48,6 +49,8 @@ class OnInsufficientGPU(StrEnum):
 class AnalysisSpec(ApiModel):
     """How a candidate is measured: the same prompts at the same concurrency on every arm, in blocks A B B A."""
 
+    cel: ClassVar[tuple[Cel, ...]] = asked.WEIGHT_RULES
+
     prompts: PromptSource
     concurrencies: Annotated[
         list[Annotated[int, pydantic.Field(ge=1, le=4096)]],
@@ -69,6 +72,18 @@ class AnalysisSpec(ApiModel):
     max_regression_percent: Annotated[int, pydantic.Field(ge=0, le=50)] = 3
     """Throughput it may lose against the stable revision."""
     confidence_percent: Annotated[int, pydantic.Field(ge=50, le=99)] = 95
+    weights: Annotated[list[asked.BandWeight], list_field(max_items=6, min_items=1, keys=("concurrency",))] | None = (
+        None
+    )
+    """The traffic mix: how much each concurrency counts in the whole. Left out, all count the same."""
+    band_floor_percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 80
+    """Share of each rival's throughput that the candidate must keep at every single concurrency, whatever the whole
+    says; 0 asks for nothing."""
+    limits: asked.LimitsSpec | None = None
+    answer_tolerance_percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 50
+    """Percentage points by which the candidate's greedy answers may be the control's less often than the control's own
+    are when asked again. Numerics differ by batch, and a long answer has many places to part ways; 100 asks for
+    nothing."""
 
 
 class DeadlineSpec(ApiModel):

@@ -2,12 +2,13 @@
 
 import asyncio
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paceline.api.conditions import TrainingReason
 from paceline.controller import (
+    cache,
     clock,
     errors,
     events,
@@ -48,8 +49,8 @@ class Equipment:
     """What passes work with."""
 
     rooms: Mapping[str, Room]
-    look: Callable[[], view.CacheView]
-    """Returns a fresh picture."""
+    known: cache.Cache
+    heard: poller.Heard
     fresh: freshness.Freshness
     work: queue.WorkQueue[Key]
     writes: executor.Executor
@@ -119,7 +120,7 @@ class Passes:
         """Ask the room, in a thread: a verdict over many measurements may take long."""
         tools = self._with
         room = tools.rooms[key.kind.kind]
-        seen = tools.look()
+        seen = view.CacheView(known=tools.known, heard=tools.heard)
         plan = room.reconcile(seen, key, tools.time.wall())
         resource = seen.get(key.kind, key.namespace, key.name)
         return resource, plan, () if plan is None else tuple(room.polled(seen, key))

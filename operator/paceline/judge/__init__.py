@@ -4,6 +4,8 @@ Nothing here does I/O, reads a clock or knows what becomes of a verdict. No data
 with a reason: it can neither promote nor reject.
 """
 
-from paceline.judge.comparison import Band, Bar, Comparison, Policy, Reason, Verdict, compare
+from paceline.judge.comparison import compare
+from paceline.judge.policy import Bar, Policy
+from paceline.judge.verdicts import Band, Comparison, Reason, Verdict
 
 __all__ = ["Band", "Bar", "Comparison", "Policy", "Reason", "Verdict", "compare"]

@@ -57,11 +57,13 @@ class Paired:
     alternating: int
     """Blocks of arms that did not live side by side: their ratios hold differences between loads of one
     configuration."""
+    all_blocks: tuple[Measurement, ...]
+    """All blocks of both arms, each once."""
 
 
 def pair(measurements: Iterable[Measurement], *, candidate: str, rival: str) -> Paired:
     """Return the pairs of two arms, in the order they were measured."""
-    blocks = _distinct(one for one in measurements if one.arm in {candidate, rival})
+    blocks = distinct(one for one in measurements if one.arm in {candidate, rival})
     beside = [one for one in blocks if one.mode is Mode.SIDE_BY_SIDE]
     groups: dict[tuple[int, tuple[int, str]], list[Measurement]] = {}
     for one in beside:
@@ -75,20 +77,10 @@ def pair(measurements: Iterable[Measurement], *, candidate: str, rival: str) -> 
         pairs=tuple(pairs),
         bands=tuple(sorted({band for _, band in groups})),
         blocks=len(blocks),
-        dropped=Counter(_fault(one) for one in beside if not _usable(one)),
+        dropped=Counter(_fault(one) for one in blocks if not _usable(one)),
         alternating=sum(one.mode is Mode.ALTERNATING for one in blocks),
+        all_blocks=tuple(blocks),
     )
-
-
-def samples(paired: Paired) -> dict[tuple[int, int], list[Pair]]:
-    """Return the pairs by (round, half), only those halves that have every band.
-
-    A half that lacks a band has another composition, and would move the mean by the difference between bands.
-    """
-    halves: dict[tuple[int, int], list[Pair]] = {}
-    for one in paired.pairs:
-        halves.setdefault((one.round, one.half), []).append(one)
-    return {key: group for key, group in sorted(halves.items()) if len(group) == len(paired.bands)}
 
 
 def _pairs_of(group: Sequence[Measurement], *, number: int, band: tuple[int, str], arms: tuple[str, str]) -> list[Pair]:
@@ -104,11 +96,12 @@ def _pairs_of(group: Sequence[Measurement], *, number: int, band: tuple[int, str
     ]
 
 
-def _distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
+def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Return each block once: a report that was appended twice must not count twice."""
     seen: dict[tuple[object, ...], Measurement] = {}
     for one in measurements:
-        seen.setdefault((one.arm, one.round, one.concurrency, one.prompt_band, one.position, one.mode), one)
+        key = (one.arm, one.round, one.concurrency, one.prompt_band, one.position, one.mode, one.pod_uid, one.load)
+        seen.setdefault(key, one)
     return list(seen.values())
 
 

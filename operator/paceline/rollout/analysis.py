@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paceline.api import base, names, report, sources, stages
+from paceline.api import asked, base, names, report, sources, stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeReport, RolloutRecord
 from paceline.api.speculativedeployment import AnalysisSpec
@@ -57,7 +57,8 @@ def compare(case: Case, rivals: Mapping[str, str]) -> Sequence[Against]:
 
 
 def policy(analysis: AnalysisSpec, rival: str) -> comparison.Policy:
-    """Return what is asked against a rival."""
+    """Return what is asked against a rival; answers are held against the control's, which has the same model."""
+    limits = analysis.limits or asked.LimitsSpec()
     return comparison.Policy(
         kind=comparison.Bar.BETTER if rival == "Control" else comparison.Bar.NO_WORSE,
         min_gain_percent=analysis.min_gain_percent,
@@ -65,6 +66,13 @@ def policy(analysis: AnalysisSpec, rival: str) -> comparison.Policy:
         confidence_percent=analysis.confidence_percent,
         min_rounds=analysis.min_rounds,
         max_rounds=analysis.max_rounds,
+        weights=tuple((one.concurrency, one.weight) for one in analysis.weights or ()),
+        band_floor_percent=analysis.band_floor_percent or None,
+        max_ttft_ms=limits.max_ttft_milliseconds,
+        max_itl_ms=limits.max_itl_milliseconds,
+        max_ttft_increase_percent=limits.max_ttft_increase_percent,
+        max_itl_increase_percent=limits.max_itl_increase_percent,
+        answer_tolerance_percent=analysis.answer_tolerance_percent if rival == "Control" else None,
     )
 
 

@@ -16,6 +16,10 @@ _FAILURES: Final = {
     comparison.Reason.SLOWER: RolloutReason.SLOWER_THAN_CONTROL,
     comparison.Reason.NO_GAIN: RolloutReason.NO_GAIN,
     comparison.Reason.REGRESSED: RolloutReason.SLOWER_THAN_STABLE,
+    comparison.Reason.BAND_BELOW_FLOOR: RolloutReason.BAND_BELOW_FLOOR,
+    comparison.Reason.TTFT_ABOVE_LIMIT: RolloutReason.LATENCY_ABOVE_LIMIT,
+    comparison.Reason.ITL_ABOVE_LIMIT: RolloutReason.LATENCY_ABOVE_LIMIT,
+    comparison.Reason.ANSWERS_CHANGED: RolloutReason.ANSWERS_CHANGED,
 }
 _REPEAT_S: Final = 60.0
 
