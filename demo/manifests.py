@@ -99,6 +99,8 @@ def deployment(recipe: workload.Recipe, *, engine_image: str, target: str, token
                     "maxRounds": most,
                     "minGainPercent": 3,
                     "maxRegressionPercent": 3,
+                    # A third engine does not fit a small machine; users pause here while a verdict is sought.
+                    "measuringCopy": "Never",
                 },
                 "deadlines": {"scheduling": "5m", "loading": "15m", "analysis": "60m", "draining": "5s"},
             },

@@ -49,6 +49,7 @@ def _training(**spec: Any) -> Document:
 
 
 _EAGLE3_MESSAGE = "method EAGLE3 needs exactly one of draft and trainingJobRef"
+_BAD_HOST = {"parentRefs": [{"name": "a"}], "hostnames": ["a_b"]}
 _FOREIGN_JOB_MESSAGE = (
     "trainingJobRef belongs to method EAGLE3, for which a DraftTrainingJob trains; remove it or set method: EAGLE3"
 )
@@ -381,7 +382,16 @@ TRAINING_RULES = (
     ),
 )
 
-RULES = (*SOURCE_RULES, *ENGINE_RULES, *POD_RULES, *SPECULATION_RULES, *TRAINING_RULES)
+TRAFFIC_RULES = (
+    Row(
+        id="steps rise",
+        good={"rollout": {"steps": [{"weight": 10}, {"weight": 50, "pause": "1m"}]}},
+        bad={"rollout": {"steps": [{"weight": 50}, {"weight": 10}]}},
+        message="rollout.steps must rise: order them by weight",
+    ),
+)
+
+RULES = (*TRAFFIC_RULES, *SOURCE_RULES, *ENGINE_RULES, *POD_RULES, *SPECULATION_RULES, *TRAINING_RULES)
 
 
 def _bound(path: str, good: Any, bad: Any, message: str, kind: str = "SpeculativeDeployment") -> Row:
@@ -461,6 +471,13 @@ SCHEMA = (
     _bound("speculation.numSpeculativeTokens", 32, 33, "should be less than or equal to 32"),
     _bound("rollout.deadlines.loading", "1h30m", "90", "should match"),
     _bound("guard.window", "30s", "1d", "should match"),
+    _bound("rollout.steps", [{"weight": 99}], [{"weight": 100}], "should be less than or equal to 99"),
+    _bound("rollout.steps", [], [{"weight": 5}, {"weight": 5}], "Duplicate value"),
+    _bound("traffic.gateway.parentRefs", [{"name": "public"}], [], "should have at least 1 items"),
+    _bound("traffic.gateway", {"parentRefs": [{"name": "a"}], "hostnames": ["*.a.b"]}, _BAD_HOST, "should match"),
+    _bound("disruptionBudget.maxUnavailable", 1, 0, "should be greater than or equal to 1"),
+    _bound("rollout.analysis.maxProbeConcurrency", 1, 0, "should be greater than or equal to 1"),
+    _bound("rollout.analysis.usersTtftLimitMs", 1, 0, "should be greater than or equal to 1"),
     _bound("traffic.port", 65535, 65536, "should be less than or equal to 65535"),
     _bound("engine.tensorParallelSize", 64, 0, "should be greater than or equal to 1"),
     _bound("engine.version", "0.33.0rc1", "latest", "should match"),

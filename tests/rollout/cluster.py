@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.api import names, report, stages
-from paceline.api.measurement import Measurement, ProbeConfig, ProbeReport
+from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
 from paceline.planning import conditions, kinds, plan
 from paceline.planning.plan import Apply, Create, Delete, Key, Plan
 from paceline.rollout import revisions
@@ -288,13 +288,14 @@ class Cluster:
         order = [*config.arms, *reversed(config.arms)]
         return ProbeReport(
             measurements=[
-                self._block(arm.arm, config=config, position=position, concurrency=concurrency)
+                self._block(arm, config=config, position=position, concurrency=concurrency)
                 for concurrency in config.concurrencies
                 for position, arm in enumerate(order)
             ]
         )
 
-    def _block(self, arm: str, *, config: ProbeConfig, position: int, concurrency: int) -> Measurement:
+    def _block(self, driven: ProbeArm, *, config: ProbeConfig, position: int, concurrency: int) -> Measurement:
+        arm, pod_uid = driven.arm, driven.pod_uid
         title = self.title(arm)
         noise = zlib.crc32(f"{arm}/{config.round}/{position}/{concurrency}".encode()) % 200 / 10_000 - 0.01
         speed = BASE_TOKENS_PER_SECOND * self.speeds.get(title, 1.0) * (1 + noise) * concurrency
@@ -307,7 +308,16 @@ class Cluster:
             concurrency=concurrency,
             drafts=drafts,
             accepted=int(drafts * self.acceptance.get(title, 1.2)),
-        ).model_copy(update={"arm": arm})
+            outcome=BlockOutcome.CONTAMINATED if self.users and self.is_served(pod_uid) else BlockOutcome.OK,
+        ).model_copy(update={"arm": arm, "pod_uid": pod_uid})
+
+    def is_served(self, pod_uid: str) -> bool:
+        """Whether the front Service leads users to a pod."""
+        service = self.store.get(("Service", builders.NAME))
+        pod = next((one for one in self.objects(kinds.POD) if one["metadata"]["uid"] == pod_uid), None)
+        if service is None or pod is None:
+            return False
+        return service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
 
     def _make_pod(self, template: Mapping[str, Any], *, parent: tuple[str, str, str]) -> None:
         kind, name, uid = parent

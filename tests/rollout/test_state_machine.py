@@ -136,6 +136,11 @@ class Rollouts(stateful.RuleBasedStateMachine):
         """Scale."""
         self.cluster.edit(replicas=replicas)
 
+    @stateful.rule(copy=st.sampled_from(["Auto", "Always", "Never"]), most=st.sampled_from([1, 8]))
+    def edit_copy(self, copy: str, most: int) -> None:
+        """Ask for a measuring copy, or for none."""
+        self.cluster.edit(rollout=builders.rollout(measuringCopy=copy, maxProbeConcurrency=most))
+
     @stateful.rule(verb=st.sampled_from(["promote", "abort", "retry", "undo", "pause"]), which=st.integers(0, 9))
     def annotate(self, verb: str, which: int) -> None:
         """Ask for a verb on some revision."""
@@ -220,6 +225,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
             condition["type"] == "Ready" and condition["status"] == "True"
             for pod in self.cluster.objects(kinds.POD)
             if pod["metadata"]["labels"].get(names.LABEL_REVISION) == short
+            and pod["metadata"]["labels"][names.LABEL_PART] == "server"
             for condition in pod["status"].get("conditions", ())
         )
 
@@ -254,7 +260,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
         for one in self.cluster.objects(kinds.DEPLOYMENT):
             revision = self.cluster.revision(one["metadata"]["labels"][names.LABEL_REVISION])
             assert revision is not None
-            assert revision.template == one["spec"]["template"]
+            # A measuring copy's pods differ in the label by which Services pass them by.
+            labels = {**one["spec"]["template"]["metadata"]["labels"], names.LABEL_PART: "server"}
+            template = one["spec"]["template"]
+            assert revision.template == {**template, "metadata": {**template["metadata"], "labels": labels}}
 
     def history(self) -> records.History:
         """Return the records as they lie in the cluster."""
@@ -275,6 +284,8 @@ class Rollouts(stateful.RuleBasedStateMachine):
         wanted = {history.stable} | ({opened.candidate, opened.control} if opened else set())
         left = {one["metadata"]["labels"][names.LABEL_REVISION] for one in self.cluster.objects(kinds.DEPLOYMENT)}
         assert left <= {names.short(one) for one in wanted if one} | {self.selected}
+        parts = {one["metadata"]["labels"][names.LABEL_PART] for one in self.cluster.objects(kinds.DEPLOYMENT)}
+        assert parts <= {"server"}, "a measuring copy goes with the rollout that asked for it"
         reason = self.cluster.condition("Progressing")["reason"]
         assert opened is None or reason in {"Held", "Paused", "DeadlineExceeded", "EngineFailed"} or not history.stable
 

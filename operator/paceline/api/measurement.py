@@ -29,6 +29,14 @@ class BlockOutcome(StrEnum):
     SCRAPE_ERROR = "ScrapeError"
     CONTAMINATED = "Contaminated"  # others used the server meanwhile
     ARM_CHANGED = "ArmChanged"  # the pod was replaced or restarted in mid-block
+    YIELDED = "Yielded"  # users waited too long for their first tokens, so the probe made way
+
+
+class CopyState(StrEnum):
+    """What became of the measuring copy of stable that a rollout asked for."""
+
+    WANTED = "Wanted"
+    REFUSED = "Refused"  # there is no room for it, or it does not start
 
 
 class Measurement(ApiModel):
@@ -120,6 +128,8 @@ class ProbeArm(ApiModel):
     pod_uid: ShortText
     node: ShortText
     load: int = 0
+    serves_users: bool = False
+    """Whether users reach this pod: it is then left alone while they wait too long."""
 
 
 class ProbeConfig(ApiModel):
@@ -142,6 +152,8 @@ class ProbeConfig(ApiModel):
     request_timeout_s: int = 600
     stall_timeout_s: int = 120
     """Longest silence of a stream, its first token included."""
+    users_ttft_limit_ms: int | None = None
+    """Mean time to first token of users above which a pod that serves them is not driven."""
 
 
 class ProbeReport(ApiModel):
@@ -225,5 +237,15 @@ class RolloutRecord(ApiModel):
     """For the guard: what users' own traffic showed when it became suspicious."""
     live_drafts: Annotated[int, pydantic.Field(ge=0)] = 0
     """Drafts behind that figure."""
+    measuring_copy: CopyState | None = None
+    """None: stable is measured where it serves."""
+    copy_message: Message = ""
+    """Why there is no measuring copy although one was wanted."""
+    weight: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
+    """Percent of users' traffic that the candidate is to have before it is promoted; 0 while it is only probed."""
+    weight_since: ShortText | None = None
+    """When that share was first seen in place; the step's pause counts from here."""
+    verdict: Message = ""
+    """What the probe found, kept while steps give the candidate its share: measuring is over by then."""
     handled: list[ShortText] = []
     """Verb annotations acted on, as ``verb=hash``."""

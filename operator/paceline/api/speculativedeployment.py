@@ -21,6 +21,7 @@ from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
 from paceline.api.sources import ModelSource, PromptSource
 from paceline.api.speculation import Method, SpeculationSpec
+from paceline.api.traffic import STEP_RULES, DisruptionBudgetSpec, TrafficSpec, TrafficStep
 
 
 class Strategy(StrEnum):
@@ -44,6 +45,14 @@ class OnInsufficientGPU(StrEnum):
     WAIT = "Wait"  # until a node has room, up to deadlines.capacity
     HOLD = "Hold"  # until a person asks for another try
     REJECT = "Reject"  # at once
+
+
+class MeasuringCopy(StrEnum):
+    """Whether stable is measured on a replica of its own that no user reaches."""
+
+    AUTO = "Auto"  # when users are seen on stable's pods, or a band exceeds maxProbeConcurrency
+    ALWAYS = "Always"
+    NEVER = "Never"
 
 
 class AnalysisSpec(ApiModel):
@@ -84,6 +93,15 @@ class AnalysisSpec(ApiModel):
     """Percentage points by which the candidate's greedy answers may be the control's less often than the control's own
     are when asked again. Numerics differ by batch, and a long answer has many places to part ways; 100 asks for
     nothing."""
+    measuring_copy: MeasuringCopy = MeasuringCopy.AUTO
+    """Whether stable's arm is a copy of its revision that serves nobody, while a rollout measures. It takes the place
+    of one more replica for that time; where there is none, a serving pod is driven within maxProbeConcurrency."""
+    max_probe_concurrency: Annotated[int, pydantic.Field(ge=1, le=4096)] = 8
+    """Requests that the probe has in flight at most on a pod that serves users. Bands above it are measured on a
+    measuring copy, or left out where there is none."""
+    users_ttft_limit_ms: Annotated[int, pydantic.Field(ge=1, le=3_600_000)] | None = None
+    """Mean time to first token of users' requests, above which the probe leaves a serving pod alone until it is below
+    again, and a candidate with a share of the traffic is rolled back. Left out, there is no such limit."""
 
 
 class DeadlineSpec(ApiModel):
@@ -121,6 +139,7 @@ class RolloutSpec(ApiModel):
             rule="self.strategy != 'Surge' || !has(self.replace)",
             message="rollout.replace belongs to strategies Auto and Replace; remove it or change rollout.strategy",
         ),
+        *STEP_RULES,
     )
 
     strategy: Strategy = Strategy.AUTO
@@ -129,6 +148,10 @@ class RolloutSpec(ApiModel):
         OnInsufficientGPU.WAIT
     )
     analysis: AnalysisSpec
+    steps: Annotated[list[TrafficStep], list_field(max_items=10, keys=("weight",))] = []
+    """Shares of users' traffic on the way to promotion, after the probe's verdict. They judge errors, time to first
+    token and dead heads only, since live throughput measures the load. Left out, a candidate that passed is promoted at
+    once."""
     deadlines: DeadlineSpec = DeadlineSpec()
     on_inconclusive: OnInconclusive = OnInconclusive.ROLLBACK
 
@@ -141,12 +164,6 @@ class GuardSpec(ApiModel):
     """Span over which live acceptance is taken."""
     min_drafts: Annotated[int, pydantic.Field(ge=20, le=10_000_000)] = 400
     """Fewer drafts in the window say nothing."""
-
-
-class TrafficSpec(ApiModel):
-    """The front Service."""
-
-    port: Annotated[int, pydantic.Field(ge=1, le=65535)] = 8000
 
 
 class SpeculativeDeploymentSpec(ApiModel):
@@ -174,6 +191,7 @@ class SpeculativeDeploymentSpec(ApiModel):
     rollout: RolloutSpec
     guard: GuardSpec = GuardSpec()
     traffic: TrafficSpec = TrafficSpec()
+    disruption_budget: DisruptionBudgetSpec = DisruptionBudgetSpec()
     revision_history_limit: Annotated[int, pydantic.Field(ge=1, le=100)] = 10
 
 
@@ -230,6 +248,10 @@ class RolloutStatus(ApiModel):
     percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
     comparisons: Annotated[list[ComparisonStatus], list_field(max_items=2, keys=("against",))] = []
     acceptance_length: Decimal | None = None
+    measured_on: Message = ""
+    """Which pod stands for stable: a measuring copy, or one that serves users, and what that leaves out."""
+    weight: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
+    """Percent of users' traffic that goes to the candidate now."""
     message: Message = ""
 
 

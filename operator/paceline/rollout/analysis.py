@@ -14,7 +14,7 @@ from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeRe
 from paceline.api.speculativedeployment import AnalysisSpec
 from paceline.judge import comparison
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import observe, workloads
+from paceline.rollout import copies, observe, workloads
 from paceline.rollout.steps import Case, Step
 
 MAX_PROBE_FAILURES: Final = 3
@@ -159,8 +159,9 @@ def _usable(case: Case, measurements: Sequence[Measurement]) -> list[Measurement
 
 
 def concurrencies(case: Case) -> Sequence[int]:
-    """Return the bands that are driven: the guard's one, or the spec's."""
-    return [case.record.band] if case.record.band else case.seen.owner.spec.rollout.analysis.concurrencies
+    """Return the bands that are driven: the guard's one, or the spec's, as far as a serving pod among them may be."""
+    asked = [case.record.band] if case.record.band else case.seen.owner.spec.rollout.analysis.concurrencies
+    return copies.bands(case, asked)
 
 
 def next_round(case: Case, arms: Mapping[str, observe.Pod]) -> Step:
@@ -215,6 +216,7 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
                 pod_uid=pod.uid,
                 node=pod.node,
                 load=pod.restarts,
+                serves_users=copies.serves_users(case.seen, pod),
             )
             for digest, pod in arms.items()
         ],
@@ -225,6 +227,7 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
         requests_per_slot=analysis.requests_per_slot,
         max_tokens=analysis.max_tokens,
         round=case.record.rounds + 1,
+        users_ttft_limit_ms=analysis.users_ttft_limit_ms,
     )
 
 

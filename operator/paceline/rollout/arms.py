@@ -1,17 +1,18 @@
 """Which Deployments are wanted, and with how many replicas: stable's, the open rollout's, and what still drains."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from paceline.api import base, names
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.planning import kinds, plan
-from paceline.rollout import observe, records, workloads
+from paceline.rollout import copies, observe, records, revisions, workloads
 
 
 def wanted(
     seen: observe.Observed, history: records.History, *, full: str, now: float
 ) -> tuple[Mapping[str, int], float | None]:
-    """Return replicas by short hash, and in how many seconds a draining one is over.
+    """Return replicas by short hash (a measuring copy's by its key), and in how many seconds a draining one is over.
 
     Args:
         seen: what exists.
@@ -23,6 +24,9 @@ def wanted(
     arms: dict[str, int] = {}
     if history.open is not None:
         arms.update(_of_rollout(history.open.record, replicas))
+        copied = copies.wanted_for(history.open.record, replicas=replicas)
+        if copied and not full:
+            arms[workloads.copy_key(names.short(copied))] = 1
     if full:
         arms[names.short(full)] = replicas
     if history.stable:
@@ -68,10 +72,10 @@ def create_and_scale(seen: observe.Observed, arms: Mapping[str, int]) -> Sequenc
     by_short = {revision.short: revision for revision in seen.revisions.values()}
     actions: list[plan.Action] = []
     for short, replicas in sorted(arms.items()):
-        revision, server = by_short.get(short), seen.servers.get(short)
+        revision, server = by_short.get(workloads.revision_of(short)), seen.servers.get(short)
         if revision is None or (server is not None and server.replicas == replicas):
             continue
-        manifest = workloads.deployment(seen.owner, revision, replicas=replicas)
+        manifest = _manifest(seen.owner, short, revision, replicas=replicas)
         if server is None:
             actions.append(plan.Create(manifest=manifest))
         else:
@@ -79,6 +83,12 @@ def create_and_scale(seen: observe.Observed, arms: Mapping[str, int]) -> Sequenc
             version = server.resource_version if shrinks else None
             actions.append(plan.Apply(manifest=manifest, uid=server.uid, resource_version=version))
     return actions
+
+
+def _manifest(owner: workloads.Owner, key: str, revision: revisions.Revision, *, replicas: int) -> dict[str, Any]:
+    if workloads.is_copy(key):
+        return workloads.measuring_copy(owner, revision)
+    return workloads.deployment(owner, revision, replicas=replicas)
 
 
 def delete_unwanted(seen: observe.Observed, arms: Mapping[str, int]) -> Sequence[plan.Action]:

@@ -16,7 +16,7 @@ from paceline.engines import metrics
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, readiness, records, rollback, steps, verbs
+from paceline.rollout import analysis, copies, observe, readiness, records, rollback, steps, verbs
 from paceline.rollout.steps import Case, Step
 
 # After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each more:
@@ -126,6 +126,9 @@ def advance(case: Case) -> Step:
         return rollback.abort(
             case, RolloutReason.ABORTED, f"The control cannot be loaded, so nothing is confirmed. {control.message}"
         )
+    noted = copies.settle(case)
+    if noted is not None:
+        return noted
     if isinstance(control, readiness.Waiting):
         return steps.waiting(control, case.now)
     return _with_control(case, control)
@@ -147,8 +150,28 @@ def _with_control(case: Case, control: readiness.Ready) -> Step:
             over = analysis.out_of_time(case)
             if over:
                 return rollback.abort(case, RolloutReason.ABORTED, f"Nothing was confirmed: {said.message}. {over}")
+            return _measured(case, control)
+
+
+def _measured(case: Case, control: readiness.Ready) -> Step:
+    """Return the step that measures one more round, as soon as the arm that stands for stable is ready."""
+    band = case.record.band
+    if band and band not in analysis.concurrencies(case):
+        message = (
+            f"Nothing was confirmed: users cause {band} requests in flight, and a serving pod may be given"
+            f" {case.seen.owner.spec.rollout.analysis.max_probe_concurrency}. Raise"
+            f" rollout.analysis.maxProbeConcurrency, or make room for a measuring copy. {case.record.copy_message}"
+        )
+        return rollback.abort(case, RolloutReason.ABORTED, message.strip())
+    stable = copies.arm(case, case.record.candidate)
+    match stable:
+        case readiness.Ready():
             arms = {case.record.candidate: stable.pods[0], case.record.control: control.pods[0]}
             return analysis.next_round(case, arms)
+        case readiness.Waiting():
+            return steps.waiting(stable, case.now)
+        case readiness.Failed():
+            return rollback.abort(case, RolloutReason.ABORTED, f"Nothing was confirmed. {stable.message}")
 
 
 def _confirmation(case: Case) -> judge.LiveVerdict:

@@ -117,7 +117,7 @@ class Observed:
     """By digest."""
     history: records.History
     servers: Mapping[str, Server]
-    """By short hash of the revision."""
+    """By short hash of the revision; a measuring copy by ``workloads.copy_key`` of it."""
     front: Front | None
     """None before the first promotion."""
     inspections: Mapping[str, Work] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Observed:
     progress: Mapping[str, stages.LiveProgress] = field(default_factory=dict)
     """What probe pods last said, by pod UID; a pod that was not heard is missing."""
     scrapes: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
-    """Recent metrics of stable's ready pods, by pod UID, oldest first; empty when the guard is off."""
+    """Recent metrics of stable's ready pods, by pod UID, oldest first; empty for pods that are not asked."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
 
@@ -153,7 +153,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
     history = records.History(
         owner=owner.name, owner_uid=owner.uid, stored=stored, floor=front.decision if front else 0
     )
-    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods.get(workloads.SERVER, ()))
+    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods)
     probes = _works(jobs, workloads.PROBE, pods.get(workloads.PROBE, ()))
     return Observed(
         owner=owner,
@@ -168,7 +168,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         probes=probes,
         documents=documents,
         progress=_progress(view, probes.values()),
-        scrapes=_scrapes(view, servers.get(names.short(history.stable))) if resource.spec.guard.enabled else {},
+        scrapes=_scrapes(view, servers.get(names.short(history.stable))),
         damaged=(*damaged, *unknown),
     )
 
@@ -230,12 +230,20 @@ def _revisions(
     return known, tuple(damaged)
 
 
-def _servers(manifests: Iterable[plan.Manifest], pods: Iterable[plan.Manifest]) -> dict[str, Server]:
-    by_revision: dict[str, list[plan.Manifest]] = {}
-    for pod in pods:
-        by_revision.setdefault(_label(pod, names.LABEL_REVISION), []).append(pod)
-    servers = [_server(one, by_revision.get(_label(one, names.LABEL_REVISION), ())) for one in manifests]
-    return {server.revision: server for server in servers}
+def _servers(
+    manifests: Iterable[plan.Manifest], pods_by_part: Mapping[str, Iterable[plan.Manifest]]
+) -> dict[str, Server]:
+    """Return Deployments by their key: a revision's own, and its measuring copy."""
+    pods: dict[tuple[str, str], list[plan.Manifest]] = {}
+    for part in (workloads.SERVER, workloads.COPY):
+        for pod in pods_by_part.get(part, ()):
+            pods.setdefault((part, _label(pod, names.LABEL_REVISION)), []).append(pod)
+    found: dict[str, Server] = {}
+    for one in manifests:
+        part, short = _label(one, names.LABEL_PART), _label(one, names.LABEL_REVISION)
+        key = workloads.copy_key(short) if part == workloads.COPY else short
+        found[key] = _server(one, pods.get((part, short), ()))
+    return found
 
 
 def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest]) -> Server:

@@ -8,7 +8,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, readiness, records, rollback, steps, verbs
+from paceline.rollout import analysis, copies, observe, readiness, records, rollback, steps, verbs
 from paceline.rollout.steps import Case, Step
 
 _FAILURES: Final = {
@@ -63,7 +63,7 @@ def advance_candidate(case: Case) -> Step:
     rivals = _living(case, rivals_of(case))
     if not rivals:
         return promote(case, "Stable has no ready endpoint, so there is nothing left to measure the candidate against.")
-    return _judged(case, rivals) or _measured(case, rivals)
+    return _judged(case, rivals) or copies.settle(case) or _measured(case, rivals)
 
 
 def rivals_of(case: Case) -> dict[str, str]:
@@ -118,7 +118,7 @@ def _measured(case: Case, rivals: Mapping[str, str]) -> Step:
     """Return the step that measures one more round as soon as every arm is ready."""
     chosen: dict[str, observe.Pod] = {}
     for digest in (case.record.candidate, *rivals.values()):
-        ready = case.readiness(digest, wanted=1)
+        ready = copies.arm(case, digest)
         match ready:
             case readiness.Ready(pods=pods):
                 chosen[digest] = pods[0]

@@ -6,7 +6,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.api.speculativedeployment import OnInconclusive
-from paceline.rollout import records
+from paceline.rollout import copies, records
 from paceline.rollout.steps import Case, Step
 
 
@@ -32,7 +32,7 @@ def inconclusive(case: Case, message: str) -> Step:
         short = names.short(case.record.candidate)
         todo = f"annotate paceline.dev/promote: {short} or paceline.dev/abort: {short}."
         told = f"Candidate {short} could not be judged: {message} It is held; {todo}"
-        return Step(reason=RolloutReason.HELD, message=told, progressing=False)
+        return Step(reason=RolloutReason.HELD, message=told, progressing=False, record=copies.freed(case))
     return reject(case, RolloutReason.INCONCLUSIVE, f"it could not be judged. {message}")
 
 

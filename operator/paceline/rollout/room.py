@@ -56,7 +56,7 @@ class Rollout:
         ]
 
     def polled(self, view: views.View, key: plan.Key) -> Sequence[views.PodPoll]:
-        """Return running probe pods, for progress, and stable's pods, for metrics, while the guard is on."""
+        """Return running probe pods, for progress, and stable's pods, for metrics, while anybody watches users."""
         manifest = _living(view, key)
         if manifest is None:
             return []
@@ -64,7 +64,9 @@ class Rollout:
             seen = observe.observe(view, manifest, stage_image=self.stage_image)
         except pydantic.ValidationError:
             return []
-        return [*_probes(seen), *(_servers(seen) if guard.is_on(seen) else [])]
+        # An open rollout has to know whether users are on stable's pods, which the probe would drive.
+        watches = guard.is_on(seen) or seen.history.open is not None
+        return [*_probes(seen), *(_servers(seen) if watches else [])]
 
 
 def _living(view: views.View, key: plan.Key) -> plan.Manifest | None:

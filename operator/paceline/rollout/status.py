@@ -17,7 +17,7 @@ from paceline.api.speculativedeployment import (
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions, plan
-from paceline.rollout import analysis, guard, observe, promotion, records, resolve, settled, workloads
+from paceline.rollout import analysis, copies, guard, observe, promotion, records, resolve, settled, workloads
 from paceline.rollout.steps import Case, Step
 
 _PERCENT_STEP: Final = 5  # finer progress would be a write every few seconds
@@ -205,6 +205,7 @@ def _rollout(seen: observe.Observed, history: records.History, step: Step, now: 
         percent=_percent(case),
         comparisons=[_comparison(one) for one in _comparisons(case)],
         acceptance_length=_decimal(_acceptance(record), 2),
+        measured_on=copies.in_words(case),
         message=record.message if record.decision else step.message,
     )
 

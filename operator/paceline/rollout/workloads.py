@@ -16,6 +16,9 @@ from paceline.rollout import revisions
 from paceline.workloads import engines, pods
 
 SERVER: Final = "server"
+# A measuring copy's pods: no Service selects this part, nor does the Deployment of the revision that is copied.
+COPY: Final = "copy"
+_COPY_MARK: Final = f"/{COPY}"
 PROBE: Final = "probe"
 INSPECT: Final = "inspect"
 MAIN: Final = "main"
@@ -99,8 +102,23 @@ def server_name(owner: Owner, digest: str) -> str:
     return names.child(owner.name, SERVER, digest)
 
 
+def copy_key(short: str) -> str:
+    """Return the key, among Deployments by short hash, of a revision's measuring copy."""
+    return short + _COPY_MARK
+
+
+def is_copy(key: str) -> bool:
+    """Whether a key is a measuring copy's."""
+    return key.endswith(_COPY_MARK)
+
+
+def revision_of(key: str) -> str:
+    """Return the short hash of a Deployment's revision, be it a copy's or its own."""
+    return key.removesuffix(_COPY_MARK)
+
+
 def selector(owner: Owner, digest: str) -> dict[str, str]:
-    """Return the labels that exactly this revision's pods carry."""
+    """Return the labels that exactly this revision's serving pods carry."""
     return {
         names.LABEL_DEPLOYMENT: names.label_value(owner.name),
         names.LABEL_PART: SERVER,
@@ -184,6 +202,19 @@ def deployment(owner: Owner, revision: revisions.Revision, *, replicas: int) -> 
             "template": dict(revision.template),
         },
     }
+
+
+def measuring_copy(owner: Owner, revision: revisions.Revision) -> dict[str, Any]:
+    """Return the Deployment of a measuring copy: the revision's own template, but for the part in its labels."""
+    manifest = deployment(owner, revision, replicas=1)
+    manifest["metadata"] = owner.metadata(
+        names.child(owner.name, COPY, revision.digest), part=COPY, revision=revision.short
+    )
+    spec, template = manifest["spec"], manifest["spec"]["template"]
+    spec["selector"] = {"matchLabels": {**spec["selector"]["matchLabels"], names.LABEL_PART: COPY}}
+    labels = {**template["metadata"]["labels"], names.LABEL_PART: COPY}
+    spec["template"] = {**template, "metadata": {**template["metadata"], "labels": labels}}
+    return manifest
 
 
 def front(owner: Owner, digest: str, *, decision: int, now: float) -> dict[str, Any]:
