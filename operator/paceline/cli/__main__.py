@@ -4,14 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from paceline.cli import exits, judge, metrics, probe
+from paceline.cli import exits, inspect, judge, metrics, probe
 
 _DESCRIPTION = "Try what the operator decides, on recorded or freshly measured data."
-_COMMANDS = (metrics, judge, probe)
+_COMMANDS = (inspect, metrics, judge, probe)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 1 when it could not be done, 2 when it was asked wrongly."""
+    """Run a command and return the exit code; ``exits`` tells what each stands for."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
