@@ -25,6 +25,7 @@ BASE_TOKENS_PER_SECOND = 100.0
 DRAFTS = 400
 QUIET_S = 150.0
 WATCH_LAG_S = 50.0
+_MOST_RESTARTS = 5  # a crash loop comes to rest, so that a test can see that nothing else moves
 
 
 class ConflictError(Exception):
@@ -83,6 +84,8 @@ class Cluster:
         """Accepted tokens a draft by title, 1.2 unless told otherwise."""
         self.crashing: set[str] = set()
         """Titles whose engine does not start."""
+        self.last_words = "ValueError: layer 78 weights missing"
+        """What such an engine says at its end."""
         self.unschedulable: dict[str, str] = {}
         """Scheduler's message by title."""
         self.inspect: Callable[[stages.InspectConfig], stages.StageReport] = lambda _config: stages.StageReport(
@@ -239,9 +242,11 @@ class Cluster:
         container: dict[str, Any] = {"name": "engine", "restartCount": 0}
         if crashing:
             before = ((pod.get("status") or {}).get("containerStatuses") or [{}])[0].get("restartCount", 0)
-            ended = {"exitCode": 1, "reason": "Error", "message": "ValueError: layer 78 weights missing"}
+            now = self.now if before < _MOST_RESTARTS else builders.NOW
+            times = {"startedAt": conditions.timestamp(now - 10), "finishedAt": conditions.timestamp(now)}
+            ended = {"exitCode": 1, "reason": "Error", "message": self.last_words, **times}
             container |= {
-                "restartCount": min(before + 1, 5),
+                "restartCount": min(before + 1, _MOST_RESTARTS),
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                 "lastState": {"terminated": ended},
             }

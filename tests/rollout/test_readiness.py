@@ -6,7 +6,7 @@ import pytest
 
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import observe, readiness
+from paceline.rollout import observe, readiness, symptoms
 from rollout.builders import NOW
 
 DEADLINES = DeadlineSpec(scheduling="10m", loading="30m")
@@ -64,7 +64,7 @@ def assess(*pods: observe.Pod, after: float = 60.0, wanted: int = 1, speculates:
         pytest.param([NO_ROOM], RolloutReason.INSUFFICIENT_GPU, id="no node has free GPUs"),
         pytest.param([LOADING], RolloutReason.LOADING, id="the model is loaded"),
         pytest.param([RESTARTED], RolloutReason.LOADING, id="one crash may be the memory of a pod that still ends"),
-        pytest.param([UNPULLED], RolloutReason.LOADING, id="the image cannot be pulled"),
+        pytest.param([UNPULLED], RolloutReason.STARTING, id="the image cannot be pulled"),
     ],
 )
 def test_wait_has_its_own_reason(pods: list[observe.Pod], reason: RolloutReason) -> None:
@@ -80,6 +80,7 @@ def test_wait_has_its_own_reason(pods: list[observe.Pod], reason: RolloutReason)
         pytest.param([], 600, RolloutReason.SCHEDULING, id="no pod was made"),
         pytest.param([PENDING], 600, RolloutReason.SCHEDULING, id="no node suits"),
         pytest.param([NO_ROOM], 600, RolloutReason.INSUFFICIENT_GPU, id="no node has free GPUs"),
+        pytest.param([UNPULLED], 1200, RolloutReason.STARTING, id="the image is not there"),
         pytest.param([LOADING], 1800, RolloutReason.LOADING, id="the model is not loaded"),
         pytest.param([RESTARTED], 1800, RolloutReason.LOADING, id="a restart begins no new wait"),
     ],
@@ -130,3 +131,77 @@ def test_missing_deployment_is_waited_for() -> None:
     """It is our own next write."""
     arm = readiness.Arm(short="12345678", server=None, wanted=1, speculates=False)
     assert isinstance(readiness.assess(arm, DEADLINES, NOW), readiness.Waiting)
+
+
+def ended(message: str, *, restarts: int = 1, at: float = NOW + 30, served: bool = False, reason: str = "Error"):
+    """Return a pod whose engine has ended with these last words."""
+    ending = observe.Ending(reason=reason, exit_code=1, message=message, at=at, served=served)
+    return dataclasses.replace(LOADING, restarts=restarts, waiting="CrashLoopBackOff", ending=ending)
+
+
+def beside(pod: observe.Pod, *, draining: bool = False, drained_at: float | None = None):
+    """Return the verdict on a pod beside one that ends, or has ended."""
+    around = symptoms.Surroundings(draining_nodes=frozenset({"node"} if draining else ()), drained_at=drained_at)
+    arm = readiness.Arm(short="12345678", server=server(pod), wanted=1, speculates=True, around=around)
+    return readiness.assess(arm, DEADLINES, NOW + 60)
+
+
+VOCABULARY = "ValueError: Target and draft model should have the same vocabulary size."
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def test_permanent_fault_is_not_tried_twice() -> None:
+    """No restart mends a head of another vocabulary: the first end is the last, and says what to change."""
+    found = assess(ended(VOCABULARY, restarts=0))
+    assert isinstance(found, readiness.Failed)
+    assert found.reason is RolloutReason.HEAD_LOAD_FAILED
+    assert "VocabularyMismatch" in found.message
+    assert "Use a head that was trained for this target" in found.message
+
+
+def test_transient_fault_is_tried_once_more() -> None:
+    """A failed collective may have been chance; its remedy is told meanwhile."""
+    found = assess(ended("RuntimeError: NCCL error: unhandled system error", restarts=1))
+    assert isinstance(found, readiness.Waiting)
+    assert "NCCL_DEBUG" in found.message
+    assert isinstance(assess(ended("RuntimeError: NCCL error", restarts=2)), readiness.Failed)
+
+
+def test_memory_of_a_pod_that_still_ends_is_waited_for() -> None:
+    """While the old pod drains, and at the tries that failed until it was gone, the new one is not to blame."""
+    pod = ended(OUT_OF_MEMORY, restarts=4, at=NOW + 30)
+    assert isinstance(beside(pod, draining=True), readiness.Waiting)
+    assert isinstance(beside(pod, drained_at=NOW + 40), readiness.Waiting)
+
+
+def test_memory_of_nobody_else_is_its_own_fault() -> None:
+    """Once the old pod is gone one more end tells; without any beside it two do; and no drain is borne for ever."""
+    for found in (
+        beside(ended(OUT_OF_MEMORY, restarts=1, at=NOW + 50), drained_at=NOW + 40),
+        beside(ended(OUT_OF_MEMORY, restarts=2)),
+        beside(ended(OUT_OF_MEMORY, restarts=8), draining=True),
+    ):
+        assert isinstance(found, readiness.Failed)
+        assert found.reason is RolloutReason.OUT_OF_MEMORY
+        assert "--gpu-memory-utilization" in found.message
+
+
+def test_first_end_of_a_server_that_has_served_is_no_crash_loop() -> None:
+    """Restarts of a long life do not add up, and its load begins a new wait."""
+    pod = ended("RuntimeError: boom", restarts=5, served=True)
+    assert isinstance(assess(dataclasses.replace(pod, unready_since=NOW + 7200), after=7260), readiness.Waiting)
+
+
+def test_refused_container_does_not_blame_the_head() -> None:
+    """An image without a valid name fails with every head."""
+    found = assess(dataclasses.replace(LOADING, waiting="InvalidImageName", waiting_message="couldn't parse image"))
+    assert isinstance(found, readiness.Failed)
+    assert found.reason is RolloutReason.ENGINE_FAILED
+    assert "Correct engine.image" in found.message
+
+
+def test_crash_loop_does_not_move_the_deadline() -> None:
+    """flagger#1578: each restart began the wait anew, and a canary waited for hours."""
+    pod = ended("RuntimeError: NCCL error", restarts=1, at=NOW + 1790)
+    assert isinstance(assess(dataclasses.replace(pod, unready_since=NOW), after=1799), readiness.Waiting)
+    assert isinstance(assess(dataclasses.replace(pod, unready_since=NOW), after=1800), readiness.Failed)

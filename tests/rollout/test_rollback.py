@@ -1,9 +1,12 @@
 """Why candidates do not serve, and what that leaves."""
 
+import dataclasses
+
 import pytest
 
+from paceline.api import stages
 from paceline.api.measurement import BlockOutcome, Decision
-from paceline.planning import kinds
+from paceline.planning import conditions, kinds
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history
@@ -64,7 +67,7 @@ def test_candidate_without_gpus_is_rolled_back() -> None:
     cluster = Cluster()
     cluster.unschedulable["EAGLE3 k=3"] = NO_GPU
     assert rolled_back(cluster) == "InsufficientGPU"
-    assert cluster.condition("Progressing")["reason"] == "DeadlineExceeded"
+    assert cluster.condition("Progressing")["reason"] == "SchedulingDeadlineExceeded"
 
 
 def test_probe_that_fails_three_times_is_inconclusive() -> None:
@@ -90,7 +93,7 @@ def test_probe_that_hangs_meets_the_deadline() -> None:
     cluster = Cluster()
     play = cluster._play_job
     cluster._play_job = lambda job: None if "probe" in job["metadata"]["name"] else play(job)
-    assert rolled_back(cluster) == "Inconclusive"
+    assert rolled_back(cluster) == "AnalysisDeadlineExceeded"
     assert "rollout.deadlines.analysis" in history(cluster).stored[-1].record.message
 
 
@@ -108,13 +111,53 @@ def test_inconclusive_candidate_is_held_when_asked() -> None:
     assert cluster.serving() == "EAGLE3 k=3"
 
 
+def test_held_candidate_that_nobody_decides_gives_its_gpus_back() -> None:
+    """A person's time is bounded as well: GPUs are held for rollout.deadlines.held and no longer."""
+    policy = {**builders.rollout(), "onInconclusive": "Hold", "deadlines": {"held": "2h"}}
+    cluster = Cluster(builders.deployment(rollout=policy))
+    contaminate(cluster, BlockOutcome.CONTAMINATED)
+    cluster.settle(seconds=120, quiet_s=3 * 3600)
+    assert history(cluster).stored[-1].record.reason == "HeldDeadlineExceeded"
+    assert cluster.condition("Progressing")["reason"] == "HeldDeadlineExceeded"
+    assert cluster.servers() == ["None"]
+
+
+@pytest.mark.parametrize(("heard", "reason"), [(True, "WarmUpDeadlineExceeded"), (False, "AnalysisDeadlineExceeded")])
+def test_arms_that_do_not_answer_the_first_probe_meet_the_warm_up_deadline(heard: bool, reason: str) -> None:  # noqa: FBT001 - a table's column
+    """Only what the probe said counts: one that was never heard may be measuring all the same."""
+    cluster = Cluster()
+    play, picture = cluster._play_job, cluster.picture
+
+    def hang(job: dict) -> None:
+        if "probe" not in job["metadata"]["name"]:
+            play(job)
+            return
+        pods = [pod for pod in cluster.objects(kinds.POD) if job["metadata"]["name"] in pod["metadata"]["name"]]
+        if not pods:
+            play(job)
+        for pod in pods:
+            at = conditions.timestamp(cluster.now)
+            told = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+            if not pod.get("status"):
+                cluster._put({**pod, "status": {"phase": "Running", "conditions": [told]}})
+
+    def seen(age: int = 0):
+        taken = picture(age)
+        probes = [pod["metadata"]["uid"] for pod in cluster.objects(kinds.POD) if "probe" in pod["metadata"]["name"]]
+        said = stages.LiveProgress(stage="Probe", percent=0)
+        return dataclasses.replace(taken, heard=dict.fromkeys(probes, said) if heard else {})
+
+    cluster._play_job, cluster.picture = hang, seen
+    assert rolled_back(cluster) == reason
+
+
 def test_first_server_without_a_node_keeps_waiting() -> None:
     """With nothing else to serve it is told that the wait is over, but the pods stay and may still find a node."""
     cluster = Cluster()
     cluster.unschedulable["None"] = NO_GPU
     cluster.settle(seconds=120, quiet_s=4200)
     told = cluster.condition("Progressing")
-    assert (told["status"], told["reason"]) == ("False", "DeadlineExceeded")
+    assert (told["status"], told["reason"]) == ("False", "SchedulingDeadlineExceeded")
     assert "Insufficient nvidia.com/gpu" in told["message"]
     cluster.unschedulable.clear()
     cluster.settle()

@@ -86,6 +86,19 @@ def test_pause_measures_nothing_and_goes_on_later() -> None:
     assert cluster.serving() == "EAGLE3 k=3"
 
 
+def test_pause_that_nobody_ends_gives_its_gpus_back() -> None:
+    """Past deadlines.held the candidate is rolled back; the annotation that is still there asks for nothing more."""
+    cluster = measuring()
+    cluster.annotate(pause=candidate(cluster))
+    cluster.settle(seconds=3600, quiet_s=30 * 3600)
+    ended = history(cluster).stored[-1].record
+    assert (ended.decision, ended.reason) == (Decision.REJECTED, "HeldDeadlineExceeded")
+    assert cluster.servers() == ["None"]
+    cluster.annotate(retry=candidate(cluster))
+    cluster.settle()
+    assert cluster.serving() == "EAGLE3 k=3"
+
+
 def test_first_serve_cannot_be_called_off() -> None:
     """There is nothing to go back to."""
     cluster = Cluster(builders.deployment(speculation=builders.none()))

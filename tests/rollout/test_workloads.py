@@ -127,3 +127,13 @@ def test_schedule_and_draft_model_reach_the_engine() -> None:
         "draft_tensor_parallel_size": 1,
         "num_speculative_tokens_per_batch_size": [[1, 8, 5], [9, 64, 0]],
     }
+
+
+def test_server_is_ready_once_it_has_completed_something(cluster: Cluster) -> None:
+    """Candidates and baselines alike; liveness only begins after that, with the budget of the load."""
+    for one in cluster.objects(kinds.DEPLOYMENT):
+        (container,) = one["spec"]["template"]["spec"]["containers"]
+        startup = container["startupProbe"]
+        assert startup["exec"]["command"][:2] == ["python3", "-c"]
+        assert startup["failureThreshold"] * startup["periodSeconds"] == 1800
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"

@@ -95,6 +95,7 @@ class RolloutReason(StrEnum):
     RECOVERING = "Recovering"  # True: stable is loaded again after a candidate in its place lost
     RECOVERED = "Recovered"  # False: measured to be as fast as before
     NOT_RECOVERED = "NotRecovered"  # False: it serves again, but slower than before, or nobody could tell
+    STARTING = "Starting"  # a pod has a node; its image is pulled, its volumes are attached
     LOADING = "Loading"
     WARMING_UP = "WarmingUp"
     MEASURING = "Measuring"
@@ -114,8 +115,15 @@ class RolloutReason(StrEnum):
     ANSWERS_CHANGED = "AnswersChanged"  # greedy answers differ beyond the control's own differences
     HEAD_LOAD_FAILED = "HeadLoadFailed"
     ENGINE_FAILED = "EngineFailed"  # an arm without a draft does not start
+    OUT_OF_MEMORY = "OutOfMemory"  # the GPU's, and no other pod holds it
     INCONCLUSIVE = "Inconclusive"  # not enough evidence, and the spec says to roll back
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    SCHEDULING_DEADLINE_EXCEEDED = "SchedulingDeadlineExceeded"
+    STARTING_DEADLINE_EXCEEDED = "StartingDeadlineExceeded"
+    LOADING_DEADLINE_EXCEEDED = "LoadingDeadlineExceeded"
+    WARM_UP_DEADLINE_EXCEEDED = "WarmUpDeadlineExceeded"
+    ANALYSIS_DEADLINE_EXCEEDED = "AnalysisDeadlineExceeded"
+    HELD_DEADLINE_EXCEEDED = "HeldDeadlineExceeded"  # nobody decided in time
     REJECTED_BEFORE = "RejectedBefore"  # this very revision was measured and rejected; retry asks for it again
     LIVE_BELOW_BASELINE = "LiveBelowBaseline"  # the guard confirmed a fall after promotion
     # Speculating

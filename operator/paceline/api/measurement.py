@@ -214,6 +214,12 @@ class RolloutRecord(ApiModel):
     waiting_since: ShortText | None = None
     """When the wait for the arms began, if later than the start: after a pause."""
     paused: bool = False
+    halted_since: ShortText | None = None
+    """When it began to wait for a person: paused, or held without a verdict."""
+    draining: bool = False
+    """Whether a pod that ends beside an arm may still hold its GPU."""
+    drained_at: ShortText | None = None
+    """When the last such pod was found gone: what ran out of memory until then is not to blame."""
     probe_failures: Annotated[int, pydantic.Field(ge=0)] = 0
     """Probe pods in a row that brought no measurement."""
     seating: Seating | None = None

@@ -57,6 +57,13 @@ class Engine(Protocol):
         """Return the container's command line."""
         ...
 
+    def completion_command(self, port: int) -> list[str]:
+        """Return a command, run beside the engine, that succeeds once it has answered a real completion.
+
+        The drafting path is part of it: more than one token is asked for.
+        """
+        ...
+
     @property
     def health_path(self) -> str:
         """HTTP path of the liveness answer. It does not prove that the engine decodes."""

@@ -6,6 +6,27 @@ from typing import Any, Final
 from paceline.api.speculation import SuffixSpec
 from paceline.engines.base import Extraction, ServeRequest, Speculation
 
+# Asks the server on the loopback, whatever name it serves under; proxies of the environment are not for that. The first
+# token comes from the prompt's own pass, further ones from the draft. A server that wants a key which is not in the
+# environment cannot be asked more than whether it is there.
+_COMPLETE: Final = """
+import json, os, sys, urllib.error, urllib.request
+base, key = "http://127.0.0.1:" + sys.argv[1], os.environ.get("VLLM_API_KEY")
+headers = {"Content-Type": "application/json", **({"Authorization": "Bearer " + key} if key else {})}
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def ask(path, body=None):
+    request = urllib.request.Request(base + path, data=body and json.dumps(body).encode(), headers=headers)
+    return json.load(opener.open(request, timeout=55))
+try:
+    model = ask("/v1/models")["data"][0]["id"]
+    answer = ask("/v1/completions", {"model": model, "prompt": "1 2 3", "max_tokens": 4, "temperature": 0})
+    tokens = (answer.get("usage") or {}).get("completion_tokens", 0)
+    sys.exit(None if tokens else "the completion holds no token")
+except urllib.error.HTTPError as error:
+    sys.exit(None if error.code in (401, 403) else "HTTP %d: %s" % (error.code, error.read()[:300]))
+except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    sys.exit("no completion yet: %r" % error)
+"""
 # Not a real draft: vLLM runs extraction as if it were a method of speculation, one token ahead.
 _EXTRACT_TOKENS: Final = 1
 
@@ -15,6 +36,10 @@ class Vllm:
 
     health_path: Final = "/health"
     metrics_path: Final = "/metrics"
+
+    def completion_command(self, port: int) -> list[str]:
+        """Return the interpreter that vLLM runs in, with a program that asks for four tokens."""
+        return ["python3", "-c", _COMPLETE, str(port)]
 
     def command(self, request: ServeRequest) -> list[str]:
         """Return the container's command line; JSON travels as one argument, never through a shell."""

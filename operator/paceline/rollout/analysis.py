@@ -99,9 +99,33 @@ def out_of_time(case: Case) -> str:
         return f"{record.rounds} rounds did not decide it; raise rollout.analysis.maxRounds or requestsPerSlot."
     if len(record.measurements) + MAX_BLOCKS_A_ROUND > MAX_MEASUREMENTS:
         return f"{len(record.measurements)} blocks did not decide it, and one record holds no more."
+    if _is_cold(case):
+        return f"rollout.deadlines.warmUp ({case.deadlines.warm_up}) is over: the arms do not answer the probe."
     if record.measuring_since and case.now >= deadline(case):
         return f"rollout.deadlines.analysis ({case.deadlines.analysis}) is over after {record.rounds} rounds."
     return ""
+
+
+def overdue(case: Case) -> RolloutReason | None:
+    """Return the deadline that is over; None while none is."""
+    if case.now >= deadline(case):
+        return RolloutReason.ANALYSIS_DEADLINE_EXCEEDED
+    return RolloutReason.WARM_UP_DEADLINE_EXCEEDED if _is_cold(case) else None
+
+
+def _is_cold(case: Case) -> bool:
+    """Whether the first probe has said for too long that no arm answers it; one that was never heard says nothing."""
+    job = case.seen.probes.get(probe_name(case))
+    if case.record.rounds or job is None or job.finished:
+        return False
+    span = base.parse_duration(case.deadlines.warm_up).total_seconds()
+    return any(
+        pod.scheduled_at is not None
+        and pod.uid in case.seen.progress
+        and case.seen.progress[pod.uid].percent == 0
+        and case.now >= pod.scheduled_at + span
+        for pod in job.pods
+    )
 
 
 def deadline(case: Case) -> float:

@@ -98,7 +98,7 @@ def _broken(seen: observe.Observed, now: float) -> str:
     if server is None or server.ready:
         return ""
     ready = Case(seen=seen, record=seen.history.decided[-1], now=now).readiness(seen.history.stable, wanted=1)
-    crashed = isinstance(ready, readiness.Failed) and ready.reason is RolloutReason.HEAD_LOAD_FAILED
+    crashed = isinstance(ready, readiness.Failed) and ready.reason in readiness.ENGINE_FAULTS
     return ready.message.rstrip(".") if crashed and isinstance(ready, readiness.Failed) else ""
 
 

@@ -15,6 +15,19 @@ _GONE_PHASES: Final = frozenset({"Failed", "Succeeded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the engine's container last ended."""
+
+    reason: str
+    exit_code: int
+    message: str
+    """The end of its log, as ``FallbackToLogsOnError`` keeps it."""
+    at: float
+    served: bool = False
+    """Whether the run that ended had been ready: such an end is the first of its kind, however many came before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """What a policy asks of a pod."""
 
@@ -36,6 +49,12 @@ class Pod:
     """How the engine's container last ended, in words; empty when it never did."""
     message: str
     """Termination message of the main container; empty while it runs."""
+    waiting_message: str = ""
+    """What Kubernetes says beside ``waiting``."""
+    ending: Ending | None = None
+    """How it last ended; None when it never did."""
+    unready_since: float | None = None
+    """When it last stopped being ready, or began to be not: a crash loop does not move it. None while it is ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +147,8 @@ class Observed:
     """What probe pods last said, by pod UID; a pod that was not heard is missing."""
     scrapes: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     """Recent metrics of stable's ready pods, by pod UID, oldest first; empty for pods that are not asked."""
+    draining_nodes: frozenset[str] = frozenset()
+    """Nodes on which a server's pod of this resource still ends, and may hold its GPUs."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
 
@@ -169,6 +190,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         documents=documents,
         progress=_progress(view, probes.values()),
         scrapes=_scrapes(view, servers.get(names.short(history.stable))),
+        draining_nodes=_draining(pods.get(workloads.SERVER, ())),
         damaged=(*damaged, *unknown),
     )
 
@@ -266,6 +288,12 @@ def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest]) -> Server:
     )
 
 
+def _draining(pods: Iterable[plan.Manifest]) -> frozenset[str]:
+    ending = [pod for pod in pods if "deletionTimestamp" in plan.metadata(pod)]
+    nodes = [str((pod.get("spec") or {}).get("nodeName") or "") for pod in ending]
+    return frozenset(node for node in nodes if node)
+
+
 def _lives(pod: plan.Manifest) -> bool:
     phase = (pod.get("status") or {}).get("phase")
     return "deletionTimestamp" not in plan.metadata(pod) and phase not in _GONE_PHASES
@@ -329,6 +357,9 @@ def _pod(manifest: plan.Manifest, *, container: str) -> Pod:
     state = own.get("state") or {}
     ended = state.get("terminated") or (own.get("lastState") or {}).get("terminated")
     has_node = scheduled.get("status") == "True"
+    readiness = told.get("Ready", {})
+    unready = readiness.get("lastTransitionTime") if readiness.get("status") == "False" else None
+    unready_since = conditions.parse_timestamp(unready) if unready else None
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
@@ -336,13 +367,30 @@ def _pod(manifest: plan.Manifest, *, container: str) -> Pod:
         ip=status.get("podIP") or "",
         node=(manifest.get("spec") or {}).get("nodeName") or "",
         phase=status.get("phase") or "Pending",
-        ready=told.get("Ready", {}).get("status") == "True",
+        ready=readiness.get("status") == "True",
         scheduled_at=conditions.parse_timestamp(scheduled["lastTransitionTime"]) if has_node else None,
         unschedulable="" if has_node else str(scheduled.get("message", "")),
         restarts=int(own.get("restartCount", 0)),
         waiting=(state.get("waiting") or {}).get("reason") or "",
         last_exit=_exit_in_words(ended),
         message=(state.get("terminated") or {}).get("message") or "",
+        waiting_message=(state.get("waiting") or {}).get("message") or "",
+        ending=_ending(ended, unready_since),
+        unready_since=unready_since,
+    )
+
+
+def _ending(ended: Mapping[str, Any] | None, unready_since: float | None) -> Ending | None:
+    if not ended:
+        return None
+    began, at = ended.get("startedAt"), ended.get("finishedAt")
+    served = bool(began) and unready_since is not None and conditions.parse_timestamp(str(began)) < unready_since
+    return Ending(
+        reason=str(ended.get("reason", "")),
+        exit_code=int(ended.get("exitCode", 0)),
+        message=str(ended.get("message", "")),
+        at=conditions.parse_timestamp(at) if at else 0.0,
+        served=served,
     )
 
 

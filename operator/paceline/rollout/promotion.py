@@ -105,7 +105,8 @@ def _judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     over = analysis.out_of_time(case)
     if over:
         undecided = "; ".join(in_words(one) for one in found)
-        return rollback.inconclusive(case, f"{over} So far: {undecided}.")
+        reason = analysis.overdue(case) or RolloutReason.INCONCLUSIVE
+        return rollback.inconclusive(case, f"{over} So far: {undecided}.", reason=reason)
     return None
 
 

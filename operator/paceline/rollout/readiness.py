@@ -6,16 +6,18 @@ that a restart of either changes nothing.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from paceline.api import base
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import observe
+from paceline.rollout import observe, symptoms
 
-# One restart may be the memory of a pod that is still ending on the same GPU; two are the revision's own.
-MAX_RESTARTS: Final = 2
+ENGINE_FAULTS: Final = frozenset(
+    {RolloutReason.HEAD_LOAD_FAILED, RolloutReason.ENGINE_FAILED, RolloutReason.OUT_OF_MEMORY}
+)
+"""Reasons of a Failed that no waiting would mend."""
 _NO_GPU: Final = re.compile(r"Insufficient ([a-z0-9.-]+/[a-z0-9.-]*gpu[a-z0-9.-]*)")
 
 
@@ -56,6 +58,7 @@ class Arm:
     wanted: int
     """Replicas that have to be ready."""
     speculates: bool
+    around: symptoms.Surroundings = field(default_factory=symptoms.Surroundings)
 
 
 def assess(arm: Arm, deadlines: DeadlineSpec, now: float) -> Readiness:
@@ -92,26 +95,51 @@ def _absent(arm: Arm, server: observe.Server, deadlines: DeadlineSpec, now: floa
 
 
 def _pod(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
-    if pod.restarts >= MAX_RESTARTS:
-        return _crashed(arm, pod)
     if pod.scheduled_at is None:
         return _unscheduled(arm, pod, deadlines, now)
-    doing = f"waits: {pod.waiting}" if pod.waiting else "loads the model"
-    again = f" after it ended once ({pod.last_exit})" if pod.restarts else ""
-    wait = Waiting(
-        reason=RolloutReason.LOADING,
-        message=f"Pod {pod.name} of revision {arm.short} {doing}{again}.",
-        until=pod.scheduled_at + _seconds(deadlines.loading),
+    symptom = symptoms.of(pod, arm.around)
+    if symptom is not None and symptom.is_over:
+        return _over(arm, pod, symptom)
+    wait = _starting(arm, pod, deadlines) if _is_starting(pod) else _loading(arm, pod, deadlines)
+    if symptom is not None:
+        wait = replace(wait, message=f"{wait.message} {symptom.message}"[:1000])
+    field = "starting" if wait.reason is RolloutReason.STARTING else "loading"
+    remedy = f"Look at the pod's events and log, or raise rollout.deadlines.{field}."
+    return _or_failed(wait, now, remedy=remedy)
+
+
+def _over(arm: Arm, pod: observe.Pod, symptom: symptoms.Symptom) -> Failed:
+    if symptom.memory:
+        reason = RolloutReason.OUT_OF_MEMORY
+    elif arm.speculates and not symptom.blames_engine:
+        reason = RolloutReason.HEAD_LOAD_FAILED
+    else:
+        reason = RolloutReason.ENGINE_FAILED
+    times = f" after {pod.restarts} restarts" if pod.restarts else ""
+    message = f"The engine of revision {arm.short} does not come up{times}. {symptom.message}"
+    return Failed(reason=reason, message=message[:1000])
+
+
+def _is_starting(pod: observe.Pod) -> bool:
+    """Whether the engine's container has never run: its image or its volumes are still to come."""
+    return bool(pod.waiting) and pod.ending is None and not pod.restarts
+
+
+def _starting(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
+    spans = (_seconds(deadlines.starting), _seconds(deadlines.loading))
+    return Waiting(
+        reason=RolloutReason.STARTING,
+        message=f"Pod {pod.name} of revision {arm.short} waits for its image and volumes.",
+        until=(pod.scheduled_at or 0.0) + min(spans),
     )
-    return _or_failed(wait, now, remedy="Look at the pod's log, or raise rollout.deadlines.loading.")
 
 
-def _crashed(arm: Arm, pod: observe.Pod) -> Failed:
-    reason = RolloutReason.HEAD_LOAD_FAILED if arm.speculates else RolloutReason.ENGINE_FAILED
-    return Failed(
-        reason=reason,
-        message=f"The engine of revision {arm.short} ended {pod.restarts} times before it was ready"
-        f" ({pod.last_exit or pod.waiting or 'no exit was seen'}). Fix the head, the image or the arguments.",
+def _loading(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
+    again = f" once more after it ended {pod.restarts} times" if pod.restarts else ""
+    return Waiting(
+        reason=RolloutReason.LOADING,
+        message=f"Pod {pod.name} of revision {arm.short} loads the model{again}.",
+        until=max(pod.scheduled_at or 0.0, pod.unready_since or 0.0) + _seconds(deadlines.loading),
     )
 
 

@@ -1,11 +1,13 @@
 """The order in which policies are asked: one pass over one SpeculativeDeployment. The order is the design."""
 
+from dataclasses import replace
 from typing import Final
 
 from paceline.api.measurement import Purpose
 from paceline.api.speculation import Method
 from paceline.planning import plan
 from paceline.rollout import (
+    drains,
     execution,
     front,
     guard,
@@ -66,7 +68,14 @@ def next_step(
 
 
 def advance(case: Case, wanted: opening.Goal) -> Step:
-    """Return the next step of an open rollout, by why it was opened."""
+    """Return the next step of an open rollout, with what is remembered whatever it decides."""
+    marked = drains.marked(case)
+    step = _decide(marked, wanted)
+    return step if step.record is not None or marked is case else replace(step, record=marked.record)
+
+
+def _decide(case: Case, wanted: opening.Goal) -> Step:
+    """Return the next step by why the rollout was opened."""
     ended = verbs.abort(case) or opening.overtaken(case, wanted)
     if ended is not None:
         return ended

@@ -6,7 +6,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.api.speculativedeployment import OnInconclusive
-from paceline.rollout import copies, records
+from paceline.rollout import copies, halts, records
 from paceline.rollout.steps import Case, Step
 
 
@@ -26,14 +26,27 @@ def replace_stable(case: Case, reason: RolloutReason, message: str) -> Step:
     return _decide(case, Decision.REJECTED, reason, message, serving=case.record.control)
 
 
-def inconclusive(case: Case, message: str) -> Step:
+def inconclusive(case: Case, message: str, *, reason: RolloutReason = RolloutReason.INCONCLUSIVE) -> Step:
     """Return what the spec says to do with a candidate that could not be judged."""
     if case.seen.owner.spec.rollout.on_inconclusive is OnInconclusive.HOLD:
-        short = names.short(case.record.candidate)
-        todo = f"annotate paceline.dev/promote: {short} or paceline.dev/abort: {short}."
-        told = f"Candidate {short} could not be judged: {message} It is held; {todo}"
-        return Step(reason=RolloutReason.HELD, message=told, progressing=False, record=copies.freed(case))
-    return reject(case, RolloutReason.INCONCLUSIVE, f"it could not be judged. {message}")
+        return _held(case, message)
+    return reject(case, reason, f"it could not be judged. {message}")
+
+
+def _held(case: Case, message: str) -> Step:
+    """Return the wait for a person, which keeps GPUs and so has an end."""
+    short = names.short(case.record.candidate)
+    if halts.is_over(case):
+        over = f"it could not be judged, and nobody decided within rollout.deadlines.held. {message}"
+        return reject(case, RolloutReason.HELD_DEADLINE_EXCEEDED, over)
+    todo = f"annotate paceline.dev/promote: {short} or paceline.dev/abort: {short}."
+    return Step(
+        reason=RolloutReason.HELD,
+        message=f"Candidate {short} could not be judged: {message} It is held; {todo}",
+        progressing=False,
+        record=halts.begun(case) or copies.freed(case),
+        look_again_s=halts.left_s(case),
+    )
 
 
 def _decide(

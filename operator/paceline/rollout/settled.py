@@ -8,10 +8,14 @@ from paceline.api.measurement import Decision, RolloutRecord
 from paceline.rollout import observe, opening, resolve
 from paceline.rollout.steps import Step
 
-# Reasons of decisions that are reasons of waits too: a reason has one status, and a wait's is True.
-_WAITS: Final = frozenset(
-    {RolloutReason.SCHEDULING, RolloutReason.INSUFFICIENT_GPU, RolloutReason.LOADING, RolloutReason.WARMING_UP}
-)
+# A reason has one status, and a wait's is True: a wait that is over has a reason of its own.
+OVERDUE: Final = {
+    RolloutReason.SCHEDULING: RolloutReason.SCHEDULING_DEADLINE_EXCEEDED,
+    RolloutReason.INSUFFICIENT_GPU: RolloutReason.SCHEDULING_DEADLINE_EXCEEDED,
+    RolloutReason.STARTING: RolloutReason.STARTING_DEADLINE_EXCEEDED,
+    RolloutReason.LOADING: RolloutReason.LOADING_DEADLINE_EXCEEDED,
+    RolloutReason.WARMING_UP: RolloutReason.WARM_UP_DEADLINE_EXCEEDED,
+}
 
 
 def describe(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.Resolution) -> Step:
@@ -37,7 +41,7 @@ def condition_reason(record: RolloutRecord) -> RolloutReason:
         return RolloutReason.PROMOTED
     known = {reason.value: reason for reason in RolloutReason}
     reason = known.get(record.reason, RolloutReason.ROLLED_BACK)
-    return RolloutReason.DEADLINE_EXCEEDED if reason in _WAITS else reason
+    return OVERDUE.get(reason, reason)
 
 
 def _refused(record: RolloutRecord, *, is_newest: bool) -> Step:

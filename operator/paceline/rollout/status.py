@@ -37,7 +37,12 @@ _WARNINGS: Final = frozenset(
         RolloutReason.HEAD_LOAD_FAILED,
         RolloutReason.ENGINE_FAILED,
         RolloutReason.INCONCLUSIVE,
+        RolloutReason.OUT_OF_MEMORY,
         RolloutReason.DEADLINE_EXCEEDED,
+        *settled.OVERDUE.values(),
+        RolloutReason.ANALYSIS_DEADLINE_EXCEEDED,
+        RolloutReason.HELD_DEADLINE_EXCEEDED,
+        RolloutReason.METHOD_UNSUPPORTED,
         RolloutReason.LIVE_BELOW_BASELINE,
         RolloutReason.ACCEPTANCE_FELL,
         RolloutReason.HELD,
@@ -129,12 +134,8 @@ def _progressing(step: Step, history: records.History) -> conditions.Said:
     reason = step.reason
     if step.record is not None and step.record.decision is not None and history.last is not None:
         reason = settled.condition_reason(history.last)
-    elif not step.progressing and reason in {
-        RolloutReason.SCHEDULING,
-        RolloutReason.LOADING,
-        RolloutReason.INSUFFICIENT_GPU,
-    }:
-        reason = RolloutReason.DEADLINE_EXCEEDED
+    elif not step.progressing:
+        reason = settled.OVERDUE.get(reason, reason)
     return _said(ConditionType.PROGRESSING, step.progressing, reason, step.message)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import RolloutRecord
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.planning import plan
-from paceline.rollout import observe, readiness
+from paceline.planning import conditions, plan
+from paceline.rollout import observe, readiness, symptoms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,10 @@ class Case:
             server=self.seen.server(digest),
             wanted=wanted,
             speculates=bool(revision and revision.inputs.speculates),
+            around=symptoms.Surroundings(
+                draining_nodes=self.seen.draining_nodes,
+                drained_at=conditions.parse_timestamp(self.record.drained_at) if self.record.drained_at else None,
+            ),
         )
         return readiness.assess(arm, self.deadlines, self.now)
 

@@ -10,7 +10,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.planning import conditions
-from paceline.rollout import observe, readiness, rollback, steps
+from paceline.rollout import halts, observe, readiness, rollback, steps
 from paceline.rollout.steps import Case, Step
 
 _ANNOTATIONS: Final = {
@@ -42,19 +42,37 @@ def abort(case: Case) -> Step | None:
 def pause(case: Case) -> Step | None:
     """Return the step of a paused rollout, and of one that goes on again; None when nobody asked."""
     record, short = case.record, names.short(case.record.candidate)
-    wanted = bool(asked(case.seen, "pause", record.candidate))
-    if wanted:
-        changed = None if record.paused else record.model_copy(update={"paused": True, "measuring_since": None})
-        message = f"Candidate {short} is paused; remove annotation paceline.dev/pause to go on."
-        return Step(reason=RolloutReason.PAUSED, message=message, progressing=False, record=changed)
+    if asked(case.seen, "pause", record.candidate):
+        return _paused(case)
     if record.paused:
-        resumed = {"paused": False, "waiting_since": conditions.timestamp(case.now)}
+        resumed = {"paused": False, "halted_since": None, "waiting_since": conditions.timestamp(case.now)}
         return Step(
             reason=RolloutReason.LOADING,
             message=f"Candidate {short} goes on after a pause.",
             record=record.model_copy(update=resumed),
         )
     return None
+
+
+def _paused(case: Case) -> Step:
+    """Return the pause, which ends when it has kept GPUs for too long; a first baseline keeps none from anybody."""
+    record, short = case.record, names.short(case.record.candidate)
+    began = record.model_copy(
+        update={"paused": True, "measuring_since": None, "halted_since": conditions.timestamp(case.now)}
+    )
+    bounded = bool(case.seen.history.stable)
+    if record.paused and bounded and halts.is_over(case):
+        message = "the pause outlasted rollout.deadlines.held."
+        if record.purpose in {Purpose.BASELINE, Purpose.CANDIDATE}:
+            return rollback.reject(case, RolloutReason.HELD_DEADLINE_EXCEEDED, message)
+        return rollback.abort(case, RolloutReason.HELD_DEADLINE_EXCEEDED, f"Rollout {record.number} ends: {message}")
+    return Step(
+        reason=RolloutReason.PAUSED,
+        message=f"Candidate {short} is paused; remove annotation paceline.dev/pause to go on.",
+        progressing=False,
+        record=None if record.paused else began,
+        look_again_s=halts.left_s(case) if record.paused and bounded else None,
+    )
 
 
 def undo(seen: observe.Observed, *, workload: str, now: float) -> Step | None:

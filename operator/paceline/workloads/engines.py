@@ -9,6 +9,8 @@ from paceline.workloads import pods
 
 CONTAINER: Final = "engine"
 _STARTUP_PERIOD_S: Final = 5
+# Kernels are compiled for the first shapes that come; 25 seconds were reported (vllm#43009).
+_FIRST_COMPLETION_S: Final = 60
 # Imports, compilation and graph capture, before and beside the reading of weights.
 _STARTUP_BASE_S: Final = 900.0
 # A slow network volume; 600 GB then may take 100 minutes, where 25 to 40 are common.
@@ -26,14 +28,15 @@ def server_container(
     """Return the engine as a long-running container.
 
     Liveness only begins after the startup probe, whose budget follows the model's size: a probe that starts earlier
-    kills servers that are still loading.
+    kills servers that are still loading. The startup probe asks for a completion: an engine whose GPU has failed, or
+    whose draft crashes, still answers its health path with 200.
     """
     health = {"httpGet": {"path": registry.ENGINES[engine.name].health_path, "port": "http"}}
     rendered = _container(engine=engine, request=request, storage=storage)
     rendered["startupProbe"] = {
-        **health,
+        "exec": {"command": registry.ENGINES[engine.name].completion_command(request.port)},
         "periodSeconds": _STARTUP_PERIOD_S,
-        "timeoutSeconds": 5,
+        "timeoutSeconds": _FIRST_COMPLETION_S,
         "failureThreshold": max(1, round(startup_budget_s / _STARTUP_PERIOD_S)),
     }
     rendered["livenessProbe"] = {**health, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6}

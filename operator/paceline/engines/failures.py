@@ -1,0 +1,48 @@
+"""Why an engine's container does not come up: what it said at its end, or what Kubernetes says of it.
+
+A permanent fault is not cured by another try, so that a candidate is rolled back at once. A memory fault may be
+another pod's that still ends on the same GPU. A transient one is tried again, within the limits of restarts and time;
+what no row of the table knows is transient. Only the end of a log is seen: with ``FallbackToLogsOnError`` a kubelet
+keeps its last 2 KiB.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from paceline.engines.faults import OUT_OF_MEMORY, ROWS, WAITING, Fault, Nature, Row
+
+_COMPILED: Final = tuple((row, re.compile(row.pattern)) for row in ROWS)
+
+
+def of_exit(*, reason: str, exit_code: int, message: str) -> Fault | None:
+    """Return what a container's end shows; None when the table does not know it.
+
+    Args:
+        reason: of the terminated state, such as ``OOMKilled``.
+        exit_code: the container's.
+        message: its termination message, the end of its log.
+    """
+    if reason == "OOMKilled":
+        return OUT_OF_MEMORY
+    if exit_code == 0:
+        return None
+    lines = [" ".join(line.split()) for line in message.splitlines()]
+    memory = [row for row in _COMPILED if row[0].nature is Nature.MEMORY]
+    # What follows from a lack of memory, such as a failed collective, is printed below it; else the last line counts.
+    return _search(lines, memory) or _search(lines[::-1], _COMPILED)
+
+
+def of_waiting(*, reason: str, message: str) -> Fault | None:
+    """Return what a container that is not let run shows; None when it is only on its way."""
+    known = WAITING.get(reason)
+    return None if known is None else replace(known, said=" ".join(message.split())[:300])
+
+
+def _search(lines: Iterable[str], rows: Iterable[tuple[Row, re.Pattern[str]]]) -> Fault | None:
+    for line in lines:
+        row = next((row for row, pattern in rows if pattern.search(line)), None)
+        if row is not None:
+            return Fault(name=row.name, nature=row.nature, remedy=row.remedy, said=line[-300:])
+    return None
