@@ -44,6 +44,10 @@ class Engine:
     running: int = 0
     generated: int = 0
     drafts: int = 0
+    prompt_tokens: int = 3
+    """Of every prompt."""
+    cached_tokens: int | None = None
+    """Of every prompt, found in the prefix cache; None: it has no such counters."""
     most_running: int = 0
 
     def metrics(self) -> str:
@@ -59,6 +63,11 @@ class Engine:
             f"vllm:num_requests_waiting{labels}": 0,
             "process_start_time_seconds": self.started_at,
         }
+        if self.cached_tokens is not None:
+            lines |= {
+                f"vllm:prefix_cache_queries_total{labels}": self.finished * self.prompt_tokens,
+                f"vllm:prefix_cache_hits_total{labels}": self.finished * self.cached_tokens,
+            }
         if self.tokens_per_chunk > 1:
             lines |= {
                 f"vllm:spec_decode_num_drafts_total{labels}": self.drafts,
@@ -116,7 +125,7 @@ class Engine:
     def _usage(self, sent: int, wrong: Misbehaviour | None) -> dict[str, Any]:
         if wrong is Misbehaviour.NO_USAGE or not self.usage_in_every_chunk:
             return {}
-        return {"usage": {"prompt_tokens": 3, "completion_tokens": sent}}
+        return {"usage": {"prompt_tokens": self.prompt_tokens, "completion_tokens": sent}}
 
 
 def _event(document: Mapping[str, Any]) -> bytes:

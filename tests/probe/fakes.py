@@ -68,9 +68,14 @@ class Heard:
         self.blocks.append((measurement, message))
 
 
+def prompt(text: str) -> prompts.Prompt:
+    """Return a prompt of one turn."""
+    return (prompts.Message(role="user", content=text),)
+
+
 def some_prompts(count: int = 7) -> tuple[prompts.Prompt, ...]:
     """Return distinct prompts."""
-    return tuple((prompts.Message(role="user", content=f"p{number}"),) for number in range(count))
+    return tuple(prompt(f"p{number}") for number in range(count))
 
 
 def config(*hosts: str, **more: Any) -> ProbeConfig:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 import pytest
 
 from paceline.api.measurement import BlockOutcome
-from paceline.probe import block, watch
+from paceline.probe import block, watch, workload
 from paceline.probe import round as rounds
 from probe import fakes
 from probe.engine import Engine, Misbehaviour
@@ -17,9 +17,9 @@ async def drive(engine: Engine, *, concurrency: int = 4, requests: int = 16, sta
     """Return a driven block."""
     config = fakes.config("a", stall_timeout_s=stall_s)
     arm = rounds.arms_of(config, fakes.FakeTransport(a=engine), fakes.TickClock(), IMPATIENT)[0]
-    workload = block.Workload(model="m", prompts=fakes.some_prompts(), max_tokens=12)
-    place = block.Place(round=2, position=1, concurrency=concurrency, requests=requests, first_prompt=5)
-    return await arm.drive(workload, place, on_answer=lambda _: None)
+    work = workload.Workload(model="m", prompts=fakes.some_prompts(), max_tokens=12)
+    place = workload.Place(round=2, position=1, concurrency=concurrency, requests=requests, first_prompt=5)
+    return await arm.drive(work, place, on_answer=lambda _: None)
 
 
 async def test_good_block_is_measured_whole() -> None:
@@ -33,6 +33,16 @@ async def test_good_block_is_measured_whole() -> None:
     assert found.window_ms > 0
     assert found.ttft_ms is not None
     assert found.itl_ms is not None
+    assert found.ttft_p99_ms is not None
+    assert found.itl_p99_ms is not None
+
+
+@pytest.mark.parametrize(("cached", "hit_rate"), [(None, None), (0, 0.0), (2, 0.5)])
+async def test_prompts_and_what_the_cache_held_of_them_are_counted(cached: int | None, hit_rate: float | None) -> None:
+    """Arms whose prompts or caches differ are not alike; an engine that does not count its cache has no hit rate."""
+    found = (await drive(Engine(prompt_tokens=4, cached_tokens=cached))).measurement
+    assert (found.prompt_tokens, found.prompt_tokens_a_request) == (16 * 4, 4.0)
+    assert found.cache_hit_rate == hit_rate
 
 
 async def test_concurrency_is_held_and_never_exceeded() -> None:
@@ -59,6 +69,7 @@ async def test_one_bad_request_in_a_hundred_spoils_the_block(wrong: Misbehaviour
     driven = await drive(engine, requests=100, stall_s=1)
     assert driven.measurement.outcome is outcome
     assert driven.measurement.errors == 1
+    assert driven.measurement.stalls == (wrong is Misbehaviour.STALL)
     assert "of" in driven.message
     assert engine.running == 0
 

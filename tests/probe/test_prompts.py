@@ -60,3 +60,25 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     """With its path."""
     with pytest.raises(prompts.PromptsError, match=r"absent\.jsonl"):
         prompts.read(tmp_path / "absent.jsonl")
+
+
+def test_bands_of_length_keep_every_prompt_once() -> None:
+    """In its own order."""
+    texts = [some("a"), some("b" * 11), some("c" * 10), some("d" * 300)]
+    assert {name: list(inside) for name, inside in prompts.by_length(texts, [10, 100]).items()} == {
+        "0-10": [texts[0], texts[2]],
+        "11-100": [texts[1]],
+        "101-": [texts[3]],
+    }
+    assert prompts.by_length(texts, []) == {prompts.ALL: texts}
+
+
+def test_band_without_a_prompt_is_named() -> None:
+    """A candidate tested on short prompts alone must not pass for long ones."""
+    with pytest.raises(prompts.PromptsError, match=r"no prompt has 11-.*lengths are 1 to 1"):
+        prompts.by_length([some("a")], [10])
+
+
+def some(text: str) -> prompts.Prompt:
+    """Return a prompt of one turn."""
+    return (prompts.Message(role="user", content=text),)

@@ -1,6 +1,7 @@
 """A round: its order, its prompts, its report."""
 
 import json
+from contextlib import aclosing
 
 import pytest
 
@@ -39,7 +40,7 @@ async def test_partners_are_asked_the_same_prompts() -> None:
     """In the same order; the second half goes on in the list where the first one stopped."""
     transport = fakes.FakeTransport(a=Engine(), b=Engine())
     await run(transport, concurrencies=[1], warmup_requests=1)
-    asked = {host: [prompt for one, prompt in transport.asked if one == host][-8:] for host in "ab"}
+    asked = {host: [prompt for one, prompt in transport.asked if one == host][2:10] for host in "ab"}
     assert asked["a"] == asked["b"] == [f"p{number % 7}" for number in range(8)]
 
 
@@ -55,7 +56,50 @@ async def test_answers_of_both_arms_are_compared() -> None:
     same = await run(fakes.FakeTransport(a=Engine(tokens_per_chunk=3), b=Engine()))
     assert same.greedy_agreement_percent == 100.0
     other = await run(fakes.FakeTransport(a=Engine(texts={"p1": "other "}), b=Engine()), concurrencies=[1])
-    assert other.greedy_agreement_percent == 75.0
+    assert other.greedy_agreement_percent == 87.5
+    assert [(one.compared, one.agreed) for one in other.measurements] == [(4, 3), (2, 2), (0, 0), (4, 4)]
+
+
+class Wavering(Engine):
+    """Answers each prompt in its own way every time it is asked."""
+
+    async def events(self, document, number):
+        """Answer, and more."""
+        self.texts = {document["messages"][-1]["content"]: f"{number} "}
+        async with aclosing(super().events(document, number)) as events:
+            async for event in events:
+                yield event
+
+
+async def test_control_is_held_against_itself() -> None:
+    """Numerics differ by batch: without this yardstick an honest head would be accused of changing answers."""
+    found = await run(fakes.FakeTransport(a=Engine(), b=Wavering()), concurrencies=[1])
+    control = [one for one in found.measurements if one.arm == "b"]
+    assert [(one.compared, one.agreed) for one in control] == [(2, 0), (0, 0)]
+
+
+async def test_control_with_a_spoiled_block_is_not_asked_again() -> None:
+    """It has enough trouble."""
+    transport = fakes.FakeTransport(a=Engine(), b=Engine(misbehave={4: Misbehaviour.STATUS_500}))
+    found = await run(transport, concurrencies=[1])
+    assert [one.compared for one in found.measurements if one.arm == "b"] == [0, 0]
+
+
+async def test_lengths_of_prompts_are_bands_of_their_own() -> None:
+    """A head trained on short texts may gain on these alone; each band asks only its own prompts."""
+    transport = fakes.FakeTransport(a=Engine())
+    config = fakes.config("a", concurrencies=[1, 2], prompt_bounds=[10])
+    mixed = [fakes.prompt("short"), fakes.prompt("a much longer one")]
+    arms = rounds.arms_of(config, transport, fakes.TickClock(), IMPATIENT)
+    found = await rounds.run(config, mixed, arms, listener=fakes.Heard())
+    assert [(one.concurrency, one.prompt_band) for one in found.measurements[::2]] == [
+        (1, "0-10"),
+        (1, "11-"),
+        (2, "0-10"),
+        (2, "11-"),
+    ]
+    last = [prompt for _, prompt in transport.asked][-16:]
+    assert set(last) == {"a much longer one"}
 
 
 async def test_server_that_completes_nothing_is_told_apart_at_once() -> None:

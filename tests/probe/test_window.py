@@ -79,6 +79,23 @@ def test_block_without_a_steady_part_is_not_steady(traces: list[Trace], drained_
     assert not found.is_steady(1)
 
 
+def test_tails_are_the_longest_of_few_and_near_it_of_many() -> None:
+    """Nearest rank: a value that was seen, never one in between."""
+    assert window.percentile([], 0.99) is None
+    assert window.percentile([3.0, 1.0, 2.0], 0.99) == 3.0
+    assert window.percentile([float(value) for value in range(1, 201)], 0.99) == 198.0
+
+
+def test_a_pause_inside_a_stream_shows_in_the_tail_and_hardly_in_the_mean() -> None:
+    """What a reader feels."""
+    marks = tuple((1.0 + 0.1 * index + (2.0 if index > 50 else 0.0), index + 1) for index in range(100))
+    found = window.measure(
+        [Trace(prompt=0, started_s=0.0, ended_s=marks[-1][0], marks=marks)], concurrency=1, drained_s=marks[-1][0]
+    )
+    assert found.itl_p99_ms == pytest.approx(2100)
+    assert found.itl_ms == pytest.approx(120, abs=1)
+
+
 def test_too_few_requests_for_the_slots_are_not_steady() -> None:
     """Of 8 slots at least 4 must turn over inside the window."""
     found = window.Window(seconds=3.0, tokens=100, finished=3, ttft_ms=None, itl_ms=None)

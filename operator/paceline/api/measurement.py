@@ -142,6 +142,8 @@ class ProbeConfig(ApiModel):
     """Name under which the engines serve the model."""
     prompts_path: ShortText
     max_prompts: int | None = None
+    prompt_bounds: list[int] = []
+    """Longest prompts of every band of lengths but the last, in characters; empty: lengths are not told apart."""
     concurrencies: list[int]
     requests_per_slot: int
     """Requests each of the ``concurrency`` slots answers in a block."""

@@ -64,6 +64,8 @@ def _reported(path: Path, progress: progresses.Progress, clock: clocks.Clock) ->
         return ProbeReport(error=str(error)[:1024], permanent=True), stages.EXIT_PERMANENT
     try:
         return asyncio.run(_probe(config, texts, progress, clock)), stages.EXIT_OK
+    except prompts.PromptsError as error:
+        return ProbeReport(error=str(error)[:1024], permanent=True), stages.EXIT_PERMANENT
     except rounds.NotAnsweringError as error:
         return ProbeReport(error=str(error)[:1024]), _EXIT_FAILED
 

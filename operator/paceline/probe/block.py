@@ -1,56 +1,22 @@
 """One block: one server at one concurrency, from an idle server to an idle server."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm
 from paceline.engines import metrics
 from paceline.podside import clock as clocks
 from paceline.probe import watch, window
 from paceline.probe.exchange import Asker, Fault, FaultKind, Trace
-from paceline.probe.prompts import Prompt
+from paceline.probe.loops import ClosedLoop
+from paceline.probe.workload import Place, Workload
 
 _DECIMALS: Final = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What every arm is asked."""
-
-    model: str
-    prompts: Sequence[Prompt]
-    max_tokens: int
-
-    def document(self, prompt: int, *, max_tokens: int | None = None) -> dict[str, Any]:
-        """Return the request for a prompt.
-
-        Greedy, so that both arms are asked for the same answers, and usage in every chunk, since a speculating server
-        sends several tokens in one.
-        """
-        messages = self.prompts[prompt % len(self.prompts)]
-        return {
-            "model": self.model,
-            "messages": [one.model_dump() for one in messages],
-            "max_tokens": max_tokens or self.max_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which block of a round this is."""
-
-    round: int
-    position: int
-    concurrency: int
-    requests: int
-    """Requests of the block, over all slots."""
-    first_prompt: int
+_REPLAYS_A_SLOT: Final = 2
+"""Answers a slot of the control gives a second time: a twelfth of a round's work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +57,27 @@ class Arm:
         before = await self._watcher.wait_until_idle()
         if before is None:
             return self._unusable(place, started_at, BlockOutcome.CONTAMINATED, "others keep the server busy")
-        loop = _ClosedLoop(self._asker, workload, place, clock=self._clock, on_answer=on_answer)
-        await loop.run()
+        loop = ClosedLoop(self._asker, workload, clock=self._clock, on_answer=on_answer)
+        await loop.run(_prompts(place), concurrency=place.concurrency)
         after = await self._watcher.scrape()
         return self._measured(place, started_at, loop, (before, after))
+
+    async def replay(self, workload: Workload, place: Place) -> Mapping[int, str]:
+        """Return second answers to a block's first prompts, at its concurrency; nothing of it is measured."""
+        loop = ClosedLoop(self._asker, workload, clock=self._clock)
+        await loop.run(_prompts(place)[: _REPLAYS_A_SLOT * place.concurrency], concurrency=place.concurrency)
+        return _answers(loop.traces)
 
     def _measured(
         self,
         place: Place,
         started_at: str,
-        loop: "_ClosedLoop",
+        loop: ClosedLoop,
         scrapes: tuple[metrics.Outcome, metrics.Outcome],
     ) -> Driven:
         traces = loop.traces
+        answered = [trace for trace in traces if trace.fault is None]
+        asked = _prompt_tokens(answered)
         seen_window = window.measure(traces, concurrency=place.concurrency, drained_s=loop.drained_s)
         before, after = scrapes
         seen = watch.between(before, after, tokens=sum(trace.tokens for trace in traces), requests=len(traces))
@@ -111,18 +85,22 @@ class Arm:
         measurement = self._blank(place, started_at, outcome).model_copy(
             update={
                 "window_ms": round(seen_window.seconds * 1000),
-                "requests": sum(trace.fault is None for trace in traces),
-                "errors": sum(trace.fault is not None for trace in traces),
+                "requests": len(answered),
+                "errors": len(traces) - len(answered),
+                "stalls": sum(trace.fault is not None and trace.fault.kind is FaultKind.STALLED for trace in traces),
                 "output_tokens": max(0, seen_window.tokens),
                 "ttft_ms": _rounded(seen_window.ttft_ms),
                 "itl_ms": _rounded(seen_window.itl_ms),
+                "ttft_p99_ms": _rounded(seen_window.ttft_p99_ms),
+                "itl_p99_ms": _rounded(seen_window.itl_p99_ms),
+                "prompt_tokens": asked,
+                "cached_tokens": _cached_tokens(asked, seen.cache_hit_rate),
                 "drafts": seen.drafts,
                 "draft_tokens": seen.draft_tokens,
                 "accepted_tokens": seen.accepted_tokens,
             }
         )
-        texts = {trace.prompt: trace.text for trace in traces if trace.fault is None}
-        return Driven(measurement=measurement, message=message, texts=texts, after=after)
+        return Driven(measurement=measurement, message=message, texts=_answers(traces), after=after)
 
     def _unusable(self, place: Place, started_at: str, outcome: BlockOutcome, message: str) -> Driven:
         return Driven(measurement=self._blank(place, started_at, outcome), message=message, texts={}, after=None)
@@ -136,52 +114,28 @@ class Arm:
             round=place.round,
             position=place.position,
             concurrency=place.concurrency,
+            prompt_band=place.prompt_band,
             started_at=started_at,
             outcome=outcome,
         )
 
 
-class _ClosedLoop:
-    """So many slots, each of which sends its next request when its last one is answered.
+def _prompts(place: Place) -> range:
+    return range(place.first_prompt, place.first_prompt + place.requests)
 
-    Slots take from one list: then the block drains within one request of its end, while slots with lists of their own
-    would drift apart over the block.
-    """
 
-    def __init__(
-        self, asker: Asker, workload: Workload, place: Place, *, clock: clocks.Clock, on_answer: Callable[[int], None]
-    ) -> None:
-        self._asker = asker
-        self._workload = workload
-        self._place = place
-        self._clock = clock
-        self._on_answer = on_answer
-        self._traces: list[tuple[int, Trace]] = []
-        self._spoiled = False
-        self.drained_s = float("inf")
+def _answers(traces: Sequence[Trace]) -> dict[int, str]:
+    return {trace.prompt: trace.text for trace in traces if trace.fault is None}
 
-    @property
-    def traces(self) -> list[Trace]:
-        """All requests in the order they started."""
-        return [trace for _, trace in sorted(self._traces, key=lambda item: item[0])]
 
-    async def run(self) -> None:
-        """Return when every request that was started has ended."""
-        numbers = iter(range(self._place.requests))
-        await asyncio.gather(*(self._slot(numbers) for _ in range(self._place.concurrency)))
+def _prompt_tokens(answered: Sequence[Trace]) -> int | None:
+    """Return the tokens of all prompts; None unless the server told each."""
+    told = [trace.prompt_tokens for trace in answered if trace.prompt_tokens is not None]
+    return sum(told) if told and len(told) == len(answered) else None
 
-    async def _slot(self, numbers: Iterator[int]) -> None:
-        for number in numbers:
-            prompt = self._place.first_prompt + number
-            trace = await self._asker.ask(self._workload.document(prompt), prompt=prompt)
-            self._traces.append((number, trace))
-            self._on_answer(len(self._traces))
-            if trace.fault is not None:
-                # The block is lost already; what is in flight may end, as aborting it would leave work in the server.
-                self._spoiled = True
-            if self._spoiled:
-                break
-        self.drained_s = min(self.drained_s, self._clock.monotonic())
+
+def _cached_tokens(asked: int | None, hit_rate: float | None) -> int | None:
+    return None if asked is None or hit_rate is None else round(asked * hit_rate)
 
 
 def _outcome(seen: watch.Seen, traces: Sequence[Trace], found: window.Window, place: Place) -> tuple[BlockOutcome, str]:

@@ -41,6 +41,8 @@ class Trace:
     marks: tuple[tuple[float, int], ...] = ()
     """(time, tokens generated so far) for each chunk that brought tokens."""
     text: str = ""
+    prompt_tokens: int | None = None
+    """Length of the prompt as the server counts it; None where it does not tell."""
     fault: Fault | None = None
 
     @property
@@ -64,9 +66,15 @@ class Asker:
         self._url = url.rstrip("/") + "/v1/chat/completions"
         self._stall_s = stall_s
 
-    async def ask(self, document: Mapping[str, Any], *, prompt: int) -> Trace:
-        """Return the trace of one request; whatever goes wrong is in it."""
-        answer = _Answer(self._clock.monotonic())
+    async def ask(self, document: Mapping[str, Any], *, prompt: int, due_s: float | None = None) -> Trace:
+        """Return the trace of one request; whatever goes wrong is in it.
+
+        Args:
+            document: the body of the request.
+            prompt: its number.
+            due_s: when it had to start, where that is not now: what it waited before it could is its latency too.
+        """
+        answer = _Answer(self._clock.monotonic() if due_s is None else due_s)
         fault = None
         try:
             await self._listen(document, answer)
@@ -105,6 +113,7 @@ class _Answer:
         self._silent: list[float] = []
         """Times of chunks that brought text without saying how many tokens."""
         self._texts: list[str] = []
+        self._prompt_tokens: int | None = None
         self._finished = False
         self._done_s: float | None = None
 
@@ -115,6 +124,8 @@ class _Answer:
         self._finished = self._finished or chunk.finished
         if chunk.text:
             self._texts.append(chunk.text)
+        if chunk.prompt_tokens is not None:
+            self._prompt_tokens = chunk.prompt_tokens
         if chunk.completion_tokens is not None:
             if chunk.completion_tokens > (self._marks[-1][1] if self._marks else 0):
                 self._marks.append((now_s, chunk.completion_tokens))
@@ -129,6 +140,7 @@ class _Answer:
             ended_s=ended_s if self._done_s is None else self._done_s,
             marks=tuple(self._spread()),
             text="".join(self._texts),
+            prompt_tokens=self._prompt_tokens,
             # What becomes of a connection after the answer's end marker is not the answer's fault.
             fault=(fault if self._done_s is None else None) or self._flaw(),
         )

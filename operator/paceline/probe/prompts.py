@@ -1,9 +1,10 @@
 """Prompts from a file of JSON lines, as the messages that are sent."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import pydantic
 
@@ -22,6 +23,8 @@ class Message(pydantic.BaseModel):
 
 
 Prompt = tuple[Message, ...]
+ALL: Final = "all"
+"""The one band of prompts where lengths are not told apart."""
 
 
 class _Line(pydantic.BaseModel):
@@ -63,6 +66,39 @@ def read(path: Path, *, max_prompts: int | None = None) -> tuple[Prompt, ...]:
     if not usable:
         raise PromptsError(f'prompts {str(path)!r} hold none; write one a line: {{"prompt": "..."}}')
     return tuple(usable if max_prompts is None else _chosen(usable, max_prompts))
+
+
+def by_length(prompts: Sequence[Prompt], bounds: Sequence[int]) -> Mapping[str, Sequence[Prompt]]:
+    """Return the prompts by bands of length, each in its order.
+
+    Args:
+        prompts: all of them.
+        bounds: the longest length of every band but the last, in characters of all messages, since a probe has no
+            tokenizer; about four make a token of English. Without bounds there is one band.
+
+    Raises:
+        PromptsError: when a band holds none.
+    """
+    if not bounds:
+        return {ALL: prompts}
+    edges = [-1, *sorted(bounds)]
+    bands = {f"{low + 1}-{high}": (low, high) for low, high in pairwise(edges)} | {
+        f"{edges[-1] + 1}-": (edges[-1], None)
+    }
+    found = {
+        name: [one for one in prompts if low < _length(one) and (high is None or _length(one) <= high)]
+        for name, (low, high) in bands.items()
+    }
+    if empty := [name for name, inside in found.items() if not inside]:
+        raise PromptsError(
+            f"no prompt has {' or '.join(empty)} characters; the lengths are {min(map(_length, prompts))} to "
+            f"{max(map(_length, prompts))}: add some, or move the bounds"
+        )
+    return found
+
+
+def _length(prompt: Prompt) -> int:
+    return sum(len(one.content) for one in prompt)
 
 
 def _parse(line: str, *, number: int, path: Path) -> Prompt:

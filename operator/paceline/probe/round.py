@@ -1,25 +1,31 @@
-"""One round over all arms and bands: warm-up, then blocks A B B A (A B C C B A) at every concurrency."""
+"""One round over all arms and bands: warm-up, then blocks A B B A (A B C C B A) at every concurrency.
+
+A band is a concurrency and, where lengths of prompts are told apart, one of these.
+"""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeConfig, ProbeReport
 from paceline.engines import counters, metrics
 from paceline.podside import clock as clocks
+from paceline.probe import agreement, watch
+from paceline.probe import prompts as prompt_files
 from paceline.probe import transport as transports
-from paceline.probe import watch
-from paceline.probe.block import Arm, Driven, Place, Workload
+from paceline.probe.block import Arm, Driven
 from paceline.probe.exchange import Asker
 from paceline.probe.prompts import Prompt
+from paceline.probe.workload import Place, Workload
 
 _WARMUP_TOKENS: Final = 32
 """Enough decoding steps to compile what decodes at a batch size."""
 _WARMUP_SHARE: Final = 0.1
 _GATE_TRIES: Final = 3
 _GATE_PAUSE_S: Final = 1.0
-_SECOND_ARM: Final = 2
+_CONTROL: Final = 1
+"""Place of the control among the arms; the candidate comes first."""
 
 
 class Listener(Protocol):
@@ -62,34 +68,80 @@ async def run(
 
     Raises:
         NotAnsweringError: when an arm completes no request at all.
+        PromptsError: when a band of lengths holds no prompt.
     """
-    workload = Workload(model=config.model, prompts=prompts, max_tokens=config.max_tokens)
-    first_readings = [await _warm_up(arm, workload, config, listener) for arm in arms]
-    places = list(_places(config, arms=len(arms)))
-    driven: list[tuple[int, Place, Driven]] = []
-    for number, (index, place) in enumerate(places):
-        progress = _BlockProgress(listener, number=number, blocks=len(places), place=place, arm=arms[index].arm.arm)
-        done = await arms[index].drive(workload, place, on_answer=progress.answered)
-        done = _same_load(done, first_readings[index])
-        listener.measured(done.measurement, done.message)
-        driven.append((index, place, done))
+    workloads = {
+        band: Workload(model=config.model, prompts=inside, max_tokens=config.max_tokens)
+        for band, inside in prompt_files.by_length(prompts, config.prompt_bounds).items()
+    }
+    first_readings = [await _warm_up(arm, workloads.values(), config, listener) for arm in arms]
+    bands = list(_bands(config, list(workloads), arms=len(arms)))
+    driver = _Driver(arms, first_readings, listener, blocks=sum(len(places) for places in bands))
+    measurements: list[Measurement] = []
+    for places in bands:
+        workload = workloads[places[0][1].prompt_band]
+        blocks = [await driver.drive(index, place, workload) for index, place in places]
+        second = await _second_answers(arms, blocks, workload)
+        measurements += agreement.counted(blocks, second, control=_CONTROL)
     return ProbeReport(
-        measurements=[done.measurement for _, _, done in driven],
-        greedy_agreement_percent=_agreement_percent(driven),
-        error=_said(driven),
+        measurements=measurements,
+        greedy_agreement_percent=agreement.percent(
+            one for one in measurements if len(arms) > 1 and one.arm == config.arms[0].arm
+        ),
+        error=_said(driver.driven),
     )
 
 
-async def _warm_up(arm: Arm, workload: Workload, config: ProbeConfig, listener: Listener) -> metrics.Outcome:
+class _Driver:
+    """Drives one block after the other, and tells how far the round is."""
+
+    def __init__(
+        self, arms: Sequence[Arm], first_readings: Sequence[metrics.Outcome], listener: Listener, *, blocks: int
+    ) -> None:
+        self._arms = arms
+        self._first_readings = first_readings
+        self._listener = listener
+        self._blocks = blocks
+        self.driven: list[Driven] = []
+
+    async def drive(self, index: int, place: Place, workload: Workload) -> agreement.Block:
+        """Return the next block."""
+        arm, number = self._arms[index], len(self.driven)
+        progress = _BlockProgress(self._listener, number=number, blocks=self._blocks, place=place, arm=arm.arm.arm)
+        done = _same_load(
+            await arm.drive(workload, place, on_answer=progress.answered), first=self._first_readings[index]
+        )
+        self._listener.measured(done.measurement, done.message)
+        self.driven.append(done)
+        return agreement.Block(arm=index, place=place, driven=done)
+
+
+async def _second_answers(
+    arms: Sequence[Arm], blocks: Sequence[agreement.Block], workload: Workload
+) -> Mapping[int, str]:
+    """Return the control's second answers to its first block; none without a control, or from a spoiled block."""
+    if len(arms) <= _CONTROL:
+        return {}
+    first = next(one for one in blocks if one.arm == _CONTROL)
+    if first.driven.measurement.outcome is not BlockOutcome.OK:
+        return {}
+    return await arms[_CONTROL].replay(workload, first.place)
+
+
+async def _warm_up(
+    arm: Arm, workloads: Collection[Workload], config: ProbeConfig, listener: Listener
+) -> metrics.Outcome:
     """Return an arm's counters after it has compiled what it needs at every batch size.
 
     This is also the gate of real completions: an engine may answer /health and die on its first token.
     """
     listener.at(0.0, f"warming up {arm.arm.arm}")
-    await _gate(arm, workload)
+    await _gate(arm, next(iter(workloads)))
     rest = max(0, config.warmup_requests - 1)
+    max_tokens = min(_WARMUP_TOKENS, config.max_tokens)
     for concurrency in config.concurrencies:
-        await arm.answer(workload, range(max(concurrency, rest)), max_tokens=min(_WARMUP_TOKENS, workload.max_tokens))
+        for workload in workloads:
+            await arm.answer(workload, range(max(concurrency, rest)), max_tokens=max_tokens)
     return await arm.scrape()
 
 
@@ -112,31 +164,34 @@ async def _gate(arm: Arm, workload: Workload) -> None:
     )
 
 
-def _places(config: ProbeConfig, *, arms: int) -> Iterator[tuple[int, Place]]:
-    """Yield (arm, place) in the order of driving.
+def _bands(config: ProbeConfig, prompt_bands: Sequence[str], *, arms: int) -> Iterator[list[tuple[int, Place]]]:
+    """Yield the blocks of every band, as (arm, place) in the order of driving.
 
     Both halves of a round, and every round, go on where the last one stopped in the prompts: pairs share their prompts,
     and over rounds many are seen. A prompt that comes again finds a warm cache on every arm alike.
     """
     half_requests = [concurrency * config.requests_per_slot for concurrency in config.concurrencies]
     forth = list(range(arms))
-    for band, concurrency in enumerate(config.concurrencies):
-        for position, index in enumerate([*forth, *reversed(forth)]):
-            half = position // arms
-            passed = (config.round * 2 + half) * sum(half_requests) + sum(half_requests[:band])
-            yield (
-                index,
-                Place(
-                    round=config.round,
-                    position=position,
-                    concurrency=concurrency,
-                    requests=half_requests[band],
-                    first_prompt=passed,
-                ),
-            )
+    for at, concurrency in enumerate(config.concurrencies):
+        for prompt_band in prompt_bands:
+            yield [
+                (
+                    index,
+                    Place(
+                        round=config.round,
+                        position=position,
+                        concurrency=concurrency,
+                        requests=half_requests[at],
+                        first_prompt=(config.round * 2 + position // arms) * sum(half_requests)
+                        + sum(half_requests[:at]),
+                        prompt_band=prompt_band,
+                    ),
+                )
+                for position, index in enumerate([*forth, *reversed(forth)])
+            ]
 
 
-def _same_load(done: Driven, first: metrics.Outcome) -> Driven:
+def _same_load(done: Driven, *, first: metrics.Outcome) -> Driven:
     """Return a block as it is, or as unusable when the engine restarted between the warm-up and its end."""
     if not isinstance(first, metrics.Reading) or not isinstance(done.after, metrics.Reading):
         return done
@@ -146,25 +201,9 @@ def _same_load(done: Driven, first: metrics.Outcome) -> Driven:
     return Driven(measurement=changed, message="the engine restarted since its warm-up", texts={}, after=done.after)
 
 
-def _agreement_percent(driven: Sequence[tuple[int, Place, Driven]]) -> float | None:
-    """Return how often the first two arms gave the same answer to the same prompt at the same concurrency."""
-    answers: list[Mapping[tuple[int, int, int], str]] = [
-        {
-            (place.concurrency, place.position, prompt): text
-            for index, place, done in driven
-            if index == wanted and place.position == wanted
-            for prompt, text in done.texts.items()
-        }
-        for wanted in range(_SECOND_ARM)
-    ]
-    ours, theirs = ({(key[0], key[2]): text for key, text in one.items()} for one in answers)
-    both = ours.keys() & theirs.keys()
-    return round(100.0 * sum(ours[key] == theirs[key] for key in both) / len(both), 1) if both else None
-
-
-def _said(driven: Sequence[tuple[int, Place, Driven]]) -> str:
+def _said(driven: Sequence[Driven]) -> str:
     """Return why blocks are unusable, in few words: the first of them, and how many."""
-    unusable = [done for _, _, done in driven if done.measurement.outcome is not BlockOutcome.OK]
+    unusable = [done for done in driven if done.measurement.outcome is not BlockOutcome.OK]
     if not unusable:
         return ""
     first = unusable[0]

@@ -26,6 +26,7 @@ class Chunk:
 
     completion_tokens: int | None = None
     """Tokens generated so far, when this chunk carries usage."""
+    prompt_tokens: int | None = None
     text: str = ""
     finished: bool = False
     """A finish reason was given."""
@@ -74,4 +75,12 @@ def _chunk(document: dict[str, Any]) -> Chunk:
         # Reasoning models stream their thoughts under other names; they are tokens all the same.
         text = delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning") or ""
         finished = choices[0].get("finish_reason") is not None
-    return Chunk(completion_tokens=int(usage["completion_tokens"]) if usage else None, text=text, finished=finished)
+    if not usage:
+        return Chunk(text=text, finished=finished)
+    prompt_tokens = usage.get("prompt_tokens")
+    return Chunk(
+        completion_tokens=int(usage["completion_tokens"]),
+        prompt_tokens=None if prompt_tokens is None else int(prompt_tokens),
+        text=text,
+        finished=finished,
+    )

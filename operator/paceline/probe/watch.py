@@ -82,6 +82,8 @@ class Seen:
     drafts: int = 0
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    cache_hit_rate: float | None = None
+    """Share of prompts found in the prefix cache: engines count tokens or blocks, and the share is the same."""
 
 
 def between(before: metrics.Outcome, after: metrics.Outcome, *, tokens: int, requests: int) -> Seen:
@@ -105,7 +107,14 @@ def between(before: metrics.Outcome, after: metrics.Outcome, *, tokens: int, req
         drafts=grown.drafts or 0,
         draft_tokens=grown.draft_tokens or 0,
         accepted_tokens=grown.accepted_tokens or 0,
+        cache_hit_rate=_hit_rate(grown),
     )
+
+
+def _hit_rate(grown: counters.Increase) -> float | None:
+    if grown.prefix_cache_hits is None or not grown.prefix_cache_queries:
+        return None
+    return min(1.0, grown.prefix_cache_hits / grown.prefix_cache_queries)
 
 
 def _in_flight(reading: metrics.Reading) -> bool:

@@ -4,15 +4,18 @@ A block's ramp fills an empty batch and its tail drains one. Counting them measu
 server: on one machine a tail turned 1.09 times the control's throughput into 0.75 times. Pure arithmetic over traces.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from paceline.probe.exchange import Trace
 
 _MIN_TURNOVER: Final = 0.5
 """Requests that must end inside the window, as a share of the slots: fewer, and it saw no steady state."""
+_HIGH: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,9 @@ class Window:
     """Median over requests whose first token came inside."""
     itl_ms: float | None
     """Mean over the decoding of requests that ended inside."""
+    ttft_p99_ms: float | None = None
+    itl_p99_ms: float | None = None
+    """Of the silences between two chunks that both came inside."""
 
     def is_steady(self, concurrency: int) -> bool:
         """Return whether the window saw enough of the target concurrency to be used."""
@@ -56,7 +62,23 @@ def measure(traces: Sequence[Trace], *, concurrency: int, drained_s: float) -> W
         finished=len(inside),
         ttft_ms=statistics.median(waits) if waits else None,
         itl_ms=_mean_itl_ms(inside),
+        ttft_p99_ms=percentile(waits, _HIGH),
+        itl_p99_ms=percentile(_silences_ms(traces, opened_s, drained_s), _HIGH),
     )
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """Return the smallest value that at least ``share`` of all do not exceed (nearest rank); None of none."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else None
+
+
+def _silences_ms(traces: Sequence[Trace], opened_s: float, drained_s: float) -> list[float]:
+    return [
+        (after - before) * 1000.0
+        for trace in traces
+        for (before, _), (after, _) in pairwise(trace.marks)
+        if before >= opened_s and after <= drained_s
+    ]
 
 
 def _tokens_between(trace: Trace, opened_s: float, drained_s: float) -> int:

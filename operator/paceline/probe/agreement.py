@@ -1,0 +1,48 @@
+"""Does speculation change what is said? Greedy answers of an arm against the control's, and the control's own twice.
+
+Two answers of one and the same server differ now and then, since numerics depend on what shares its batch. So the
+share of equal answers says nothing by itself; the control's agreement with itself is the yardstick. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.api.measurement import Measurement
+from paceline.probe.block import Driven
+from paceline.probe.workload import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A block of a round, and whose it was."""
+
+    arm: int
+    """Place of the arm in the configuration."""
+    place: Place
+    driven: Driven
+
+
+def counted(blocks: Sequence[Block], second: Mapping[int, str], *, control: int) -> list[Measurement]:
+    """Return the measurements of one band's blocks with what was compared and what agreed.
+
+    Args:
+        blocks: all blocks of one concurrency and one band of prompts.
+        second: the control's second answers by prompt; empty where there are none.
+        control: the arm that others are held against.
+    """
+    first = {prompt: text for one in blocks if one.arm == control for prompt, text in one.driven.texts.items()}
+    return [_counted(one, second if one.arm == control else first) for one in blocks]
+
+
+def _counted(block: Block, theirs: Mapping[int, str]) -> Measurement:
+    ours = block.driven.texts
+    both = ours.keys() & theirs.keys()
+    agreed = sum(ours[prompt] == theirs[prompt] for prompt in both)
+    return block.driven.measurement.model_copy(update={"compared": len(both), "agreed": agreed})
+
+
+def percent(measurements: Iterable[Measurement]) -> float | None:
+    """Return the share of answers that agreed; None when none were compared."""
+    seen = list(measurements)
+    compared = sum(one.compared for one in seen)
+    return round(100.0 * sum(one.agreed for one in seen) / compared, 1) if compared else None
