@@ -70,8 +70,8 @@ async def namespace(api: harness.Api) -> AsyncIterator[str]:
 
 @pytest.fixture
 def settings(namespace: str) -> dict[str, str]:
-    """Environment that confines an operator and its Lease to the test's own namespace."""
-    return {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
+    """Environment that confines an operator and its Lease to the test's own namespace, as the chart does it."""
+    return {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace, "PACELINE_FORECAST": "false"}
 
 
 def _cluster(*, nodes: int) -> Iterator[provider.Cluster]:

@@ -85,7 +85,7 @@ async def test_roles_are_enough_for_both_rooms(control_plane, api, namespace, tm
         "PACELINE_NAMESPACE": namespace,
         "PACELINE_LEASE_NAME": documents[-1]["roleRef"]["name"][: -len("-lease")],
     }
-    settings |= {"PACELINE_NAMESPACES": namespace} if confined else {}
+    settings |= {"PACELINE_NAMESPACES": namespace, "PACELINE_FORECAST": "false"} if confined else {}
     user = f"system:serviceaccount:{namespace}:{name}"
     with applied(control_plane, documents):
         async with killproxy.kill_proxy(control_plane.kubeconfig, folder=tmp_path, impersonate=user) as (
@@ -142,7 +142,7 @@ async def test_no_role_holds_a_verb_that_nothing_uses(control_plane, api, namesp
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    settings = {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace}
+    settings = {"PACELINE_NAMESPACE": namespace, "PACELINE_NAMESPACES": namespace, "PACELINE_FORECAST": "false"}
     async with killproxy.kill_proxy(control_plane.kubeconfig, folder=tmp_path) as (proxy, proxied):
         with harness.run_operator(proxied, log=tmp_path / "log", **settings) as operator:
             await operator.ready()

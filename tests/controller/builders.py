@@ -69,7 +69,7 @@ def config_map(
 
 def settings_for(**changes: Any) -> settings.Settings:
     """Return settings of a test."""
-    return settings.Settings(**{"namespace": "paceline-system", "identity": "me", **changes})
+    return settings.Settings(**{"namespace": "paceline-system", "identity": "me", "forecast": False, **changes})
 
 
 class World:

@@ -30,6 +30,7 @@ class FakeServer:
         self.lost_answers: deque[str] = deque()
         self.log: list[tuple[int, str, dict[str, Any]]] = []  # version, path, event
         self.compacted = 0
+        self.denied: dict[str, BaseException] = {}  # collections that may not be listed, and the answer
         self.held: set[str] = set()  # collections whose watches tell nothing for now
         self._versions = itertools.count(1)
         self._last = 0
@@ -56,8 +57,8 @@ class FakeServer:
         await asyncio.sleep(0)
         self.requests.append((verb, path))
         fault = self.faults.popleft()(verb, path) if self.faults else None
-        if fault is not None:
-            raise fault
+        if fault is not None or path in self.denied:
+            raise fault or self.denied[path]
         answer = self._answer(verb, path, query or {}, copy.deepcopy(body), content_type)
         if verb != "GET" and self.lost_answers:
             raise errors.UnavailableError(self.lost_answers.popleft())
@@ -99,7 +100,8 @@ class FakeServer:
         meta = manifest.setdefault("metadata", {})
         meta.setdefault("uid", f"uid-{version}")
         meta.setdefault("name", path.rsplit("/", 1)[1])
-        meta.setdefault("namespace", path.split("/namespaces/")[1].split("/", maxsplit=1)[0])
+        if "/namespaces/" in path:
+            meta.setdefault("namespace", path.split("/namespaces/")[1].split("/", maxsplit=1)[0])
         meta["resourceVersion"] = str(version)
         self.objects[path] = manifest
         self._tell(version, path, told, manifest)

@@ -26,10 +26,10 @@ async def no_pod(_url, *, limit_bytes):
     raise OSError(f"no network, {limit_bytes}")
 
 
-def new_core(server, *, identity="me"):
+def new_core(server, *, identity="me", **settings):
     """Return a controller with the small room."""
     return core.Core(
-        configured=builders.settings_for(identity=identity, **FAST),
+        configured=builders.settings_for(identity=identity, **FAST, **settings),
         rooms={"DraftTrainingJob": fakeroom.Relay()},
         server=server,
         fetch=no_pod,

@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline.api import names, report, stages
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
-from paceline.planning import conditions, kinds, plan
+from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning.plan import Apply, Create, Delete, Key, Plan
 from paceline.rollout import revisions
 from paceline.rollout.room import Rollout
@@ -39,6 +39,7 @@ class Picture:
     store: Mapping[tuple[str, str], dict[str, Any]]
     heard: Mapping[str, stages.LiveProgress] = field(default_factory=dict)
     scraped: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    devices: fleet.Fleet | None = None
 
     def get(self, kind, namespace, name):  # noqa: ARG002 - the model has one namespace
         """Return one object."""
@@ -57,6 +58,14 @@ class Picture:
     def listed(self, kind, namespace):  # noqa: ARG002 - the model has one namespace
         """Return objects of a kind."""
         return [one for (found, _), one in sorted(self.store.items()) if found == kind.kind]
+
+    def marked(self, kind, label):
+        """Return objects that carry a label."""
+        return [one for one in self.listed(kind, builders.NAMESPACE) if label in (one["metadata"].get("labels") or {})]
+
+    def fleet(self):
+        """Return the devices."""
+        return self.devices
 
     def progress(self, pod_uid):
         """Return what a pod said."""

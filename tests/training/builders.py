@@ -296,6 +296,14 @@ class FakeView:
         """Return everything of a kind in a namespace."""
         return [one for one in self._of(kind) if one["metadata"]["namespace"] == namespace]
 
+    def marked(self, kind: kinds.Kind, label: str) -> Sequence[plan.Manifest]:
+        """Return what carries the label, whatever its value."""
+        return [one for one in self._of(kind) if label in one["metadata"].get("labels", {})]
+
+    def fleet(self) -> None:
+        """Return that nodes cannot be seen."""
+        return
+
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a pod said."""
         return self._live.get(pod_uid)

@@ -8,12 +8,15 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from paceline.api import names
 from paceline.controller import freshness, metrics
 from paceline.planning import plan
 from paceline.planning.kinds import Kind
 
 Manifest = Mapping[str, Any]
 _INDEXED_LABELS: Final = ("paceline.dev/", "batch.kubernetes.io/")
+# Asked for across namespaces, whatever the value.
+_MARKS: Final = frozenset({names.LABEL_CLAIM})
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 Place = tuple[str, str]
 """Namespace and name."""
@@ -40,6 +43,7 @@ class Store:
         self._objects: dict[Place, Manifest] = {}
         self._by_owner: dict[str, dict[Place, Manifest]] = {}
         self._by_label: dict[tuple[str, str, str], dict[Place, Manifest]] = {}
+        self._by_mark: dict[str, dict[Place, Manifest]] = {}
 
     def put(self, manifest: Manifest) -> Manifest | None:
         """Keep an object; return what it replaces."""
@@ -86,6 +90,12 @@ class Store:
                 found = tuple(self._objects.values())
         return _sorted(one for one in found if _has_label(one, namespace, label, value))
 
+    def marked(self, label: str) -> tuple[Manifest, ...]:
+        """Return the objects that carry a label of those that are asked for across namespaces, sorted."""
+        with self._lock:
+            found = tuple(self._by_mark.get(label, {}).values())
+        return _sorted(found)
+
     def listed(self, namespace: str) -> tuple[Manifest, ...]:
         """Return the objects in a namespace, sorted by name."""
         return _sorted(one for one in self.all() if _place(one)[0] == namespace)
@@ -107,6 +117,8 @@ class Store:
             self._by_owner.setdefault(owner, {})[place] = manifest
         for entry in _label_entries(manifest):
             self._by_label.setdefault(entry, {})[place] = manifest
+        for label in _marks(manifest):
+            self._by_mark.setdefault(label, {})[place] = manifest
 
     def _remove(self, place: Place) -> Manifest | None:
         manifest = self._objects.pop(place, None)
@@ -117,6 +129,8 @@ class Store:
             _discard(self._by_owner, owner, place)
         for entry in _label_entries(manifest):
             _discard(self._by_label, entry, place)
+        for label in _marks(manifest):
+            _discard(self._by_mark, label, place)
         return manifest
 
 
@@ -143,6 +157,11 @@ class Cache:
             KeyError: the kind is not watched.
         """
         return self._stores[kind.kind]
+
+    def slim(self, kind: Kind, manifest: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what of an object is kept."""
+        del kind
+        return slim(manifest)
 
     def put(self, kind: Kind, manifest: dict[str, Any]) -> None:
         """Take in an added or modified object."""
@@ -192,6 +211,10 @@ def _label_entries(manifest: Manifest) -> list[tuple[str, str, str]]:
         for label, value in (meta.get("labels") or {}).items()
         if label.startswith(_INDEXED_LABELS)
     ]
+
+
+def _marks(manifest: Manifest) -> frozenset[str]:
+    return _MARKS & (plan.metadata(manifest).get("labels") or {}).keys()
 
 
 def _has_label(manifest: Manifest, namespace: str, label: str, value: str) -> bool:

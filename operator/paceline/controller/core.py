@@ -11,6 +11,7 @@ from paceline.controller import (
     errors,
     events,
     executor,
+    fleet,
     freshness,
     lease,
     logs,
@@ -24,11 +25,17 @@ from paceline.controller import (
     triggers,
     view,
 )
+from paceline.planning import fleet as devices
 from paceline.planning import kinds
 from paceline.planning.plan import Key
 from paceline.planning.view import Room
 
 _SYNC_POLL_S: Final = 0.05
+# Pods that are over hold nothing, and there may be many.
+_DEVICES: Final[tuple[tuple[kinds.Kind, Mapping[str, str]], ...]] = (
+    (kinds.NODE, {}),
+    (kinds.POD, {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}),
+)
 _HOUSEKEEPING_S: Final = 5.0
 # A write that the watch has not shown after so long was missed: only a new list helps.
 _OVERDUE_S: Final = 30.0
@@ -57,7 +64,7 @@ class Core:
         )
         self._fresh = freshness.Freshness(caught_up=self._caught_up)
         self._heard = poller.Heard(window_s=configured.scrape_window)
-        self._triggers = triggers.Triggers(rooms=rooms, look=self._look, enqueue=self.enqueue)
+        self._triggers = triggers.Triggers(rooms=rooms, look=self.look, enqueue=self.enqueue)
         watched = (*kinds.OURS, *kinds.CHILDREN)
         self.cache = cache.Cache(watched, fresh=self._fresh, listener=self._triggers.changed, measured=measured)
         self.lease = lease.Lease(server=server, configured=configured, time=time, measured=measured)
@@ -74,6 +81,21 @@ class Core:
             for kind in watched
             for namespace in configured.namespaces or (None,)
         ]
+        self.fleet = fleet.FleetStore(measured=measured)
+        self._fleet_reflectors = [
+            reflector.Reflector(
+                kind=kind,
+                namespace=None,
+                server=server,
+                store=self.fleet,
+                fresh=self._fresh,
+                time=time,
+                measured=measured,
+                selection=selection,
+            )
+            for kind, selection in _DEVICES
+            if configured.forecast
+        ]
         self._poller = poller.Poller(
             fetch=fetch, heard=self._heard, news=self.enqueue, configured=configured, time=time, measured=measured
         )
@@ -85,8 +107,9 @@ class Core:
 
     @property
     def is_synced(self) -> bool:
-        """Whether every kind has been listed."""
-        return all(one.is_synced for one in self.reflectors)
+        """Whether every kind has been listed, and the devices too unless that is denied."""
+        listed = all(one.is_synced for one in self.reflectors)
+        return listed and all(one.is_synced or one.is_refused for one in self._fleet_reflectors)
 
     def complaint(self) -> str | None:
         """Return why this process should be restarted, or None."""
@@ -102,7 +125,7 @@ class Core:
             ExceptionGroup: with a LeaseLostError, when another may be the leader.
         """
         async with asyncio.TaskGroup() as tasks:
-            for one in self.reflectors:
+            for one in (*self.reflectors, *self._fleet_reflectors):
                 tasks.create_task(one.run(), name=f"reflect {one.kind.plural}")
             await self.lease.acquire()
             tasks.create_task(self.lease.hold(), name="lease")
@@ -149,8 +172,14 @@ class Core:
             if kind.kind in self._rooms
         ]
 
-    def _look(self) -> view.CacheView:
-        return view.CacheView(known=self.cache, heard=self._heard)
+    def look(self) -> view.CacheView:
+        """Return a fresh picture for one pass."""
+        return view.CacheView(known=self.cache, heard=self._heard, fleet=self._devices())
+
+    def _devices(self) -> devices.Fleet | None:
+        """Return what is known of devices; None until both lists are there, or where they are not to be had."""
+        is_known = bool(self._fleet_reflectors) and all(one.is_synced for one in self._fleet_reflectors)
+        return self.fleet.snapshot() if is_known else None
 
     def _caught_up(self, key: Key) -> None:
         self._passes.caught_up(key)
@@ -166,8 +195,7 @@ class Core:
         )
         return passes.Equipment(
             rooms=rooms,
-            known=self.cache,
-            heard=self._heard,
+            look=self.look,
             fresh=self._fresh,
             work=self.work,
             writes=writes,

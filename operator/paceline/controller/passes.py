@@ -2,13 +2,12 @@
 
 import asyncio
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paceline.api.conditions import TrainingReason
 from paceline.controller import (
-    cache,
     clock,
     errors,
     events,
@@ -49,8 +48,8 @@ class Equipment:
     """What passes work with."""
 
     rooms: Mapping[str, Room]
-    known: cache.Cache
-    heard: poller.Heard
+    look: Callable[[], view.CacheView]
+    """Returns a fresh picture."""
     fresh: freshness.Freshness
     work: queue.WorkQueue[Key]
     writes: executor.Executor
@@ -120,7 +119,7 @@ class Passes:
         """Ask the room, in a thread: a verdict over many measurements may take long."""
         tools = self._with
         room = tools.rooms[key.kind.kind]
-        seen = view.CacheView(known=tools.known, heard=tools.heard)
+        seen = tools.look()
         plan = room.reconcile(seen, key, tools.time.wall())
         resource = seen.get(key.kind, key.namespace, key.name)
         return resource, plan, () if plan is None else tuple(room.polled(seen, key))

@@ -5,11 +5,11 @@ on from its last version, bookmarks included; a version that is too old (410) le
 """
 
 import random
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from paceline.api import names
-from paceline.controller import apiserver, cache, clock, errors, freshness, logs, metrics
+from paceline.controller import apiserver, clock, errors, freshness, logs, metrics
 from paceline.planning import kinds
 from paceline.planning.kinds import Kind
 
@@ -20,6 +20,26 @@ _WATCH_S: Final = (240, 360)
 _RETRY_S: Final = (0.5, 30.0)
 # A watch that ends sooner would have us ask again and again at full speed.
 _SHORTEST_WATCH_S: Final = 1.0
+
+
+class Sink(Protocol):
+    """What keeps the objects."""
+
+    def slim(self, kind: Kind, manifest: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what is worth keeping of an object, None for nothing: a list is held whole until its last page."""
+        ...
+
+    def put(self, kind: Kind, manifest: dict[str, Any]) -> None:
+        """Take in an added or modified object."""
+        ...
+
+    def remove(self, kind: Kind, manifest: dict[str, Any]) -> None:
+        """Take in a deleted object."""
+        ...
+
+    def replace(self, kind: Kind, namespace: str | None, manifests: Sequence[dict[str, Any]], *, mark: int) -> None:
+        """Take in a whole list; ``mark`` is what ``Freshness.list_begins`` gave before it was asked for."""
+        ...
 
 
 def selector(kind: Kind) -> str:
@@ -36,15 +56,18 @@ class Reflector:
         kind: Kind,
         namespace: str | None,
         server: apiserver.ApiServer,
-        store: cache.Cache,
+        store: Sink,
         fresh: freshness.Freshness,
         time: clock.Clock,
         measured: metrics.Metrics,
+        selection: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare; ``run`` does the work."""
+        """Prepare; ``run`` does the work. ``selection`` is a query of selectors instead of the kind's own."""
         self.kind = kind
         self.namespace = namespace
         self.is_synced = False
+        self.is_refused = False
+        """Whether the last list was denied: the permission may come later."""
         self._server = server
         self._cache = store
         self._fresh = fresh
@@ -52,6 +75,8 @@ class Reflector:
         self._metrics = measured
         self._version: str | None = None
         self._failures = 0
+        wanted = selector(kind)
+        self._selected = ({"labelSelector": wanted} if wanted else {}) if selection is None else dict(selection)
         self._log = logs.get().bind(**{logs.KIND: kind.kind, logs.NAMESPACE: namespace or ""})
 
     async def run(self) -> None:
@@ -77,6 +102,7 @@ class Reflector:
     async def _recover(self, error: errors.ControllerError) -> None:
         """Wait, then list again: after an error nobody knows what the watch has missed."""
         self._version = None
+        self.is_refused = isinstance(error, errors.RefusedError)
         delay = min(_RETRY_S[1], _RETRY_S[0] * 2.0**self._failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         self._failures = min(self._failures + 1, 16)
         self._log.warning("watch_failed", **{logs.ERROR: str(error), logs.RETRY_S: round(delay, 2)})
@@ -84,13 +110,14 @@ class Reflector:
 
     async def _list(self) -> None:
         mark = self._fresh.list_begins()
-        query = {"limit": str(_PAGE), **self._selection()}
+        query = {"limit": str(_PAGE), **self._selected}
         objects: list[dict[str, Any]] = []
         while True:
             page = await self._server.request(
                 "GET", apiserver.collection(self.kind, self.namespace), query=query, timeout_s=_LIST_TIMEOUT_S
             )
-            objects.extend(self._whole(one) for one in page.get("items") or ())
+            slimmed = (self._cache.slim(self.kind, self._whole(one)) for one in page.get("items") or ())
+            objects.extend(one for one in slimmed if one is not None)
             following = page["metadata"].get("continue")
             if not following:
                 break
@@ -99,7 +126,7 @@ class Reflector:
         self._version = page["metadata"]["resourceVersion"]
         self._metrics.relists.labels(kind=self.kind.kind).inc()
         self._log.info("cache_listed", **{logs.COUNT: len(objects), logs.REVISION: self._version})
-        self.is_synced = True
+        self.is_synced, self.is_refused = True, False
 
     async def _watch(self, version: str) -> None:
         query = {
@@ -107,7 +134,7 @@ class Reflector:
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*_WATCH_S)),  # noqa: S311 - jitter
-            **self._selection(),
+            **self._selected,
         }
         async for event in self._server.stream(apiserver.collection(self.kind, self.namespace), query=query):
             self._take(event)
@@ -125,10 +152,6 @@ class Reflector:
             self._cache.put(self.kind, self._whole(manifest))
         elif told == "DELETED":
             self._cache.remove(self.kind, self._whole(manifest))
-
-    def _selection(self) -> dict[str, str]:
-        wanted = selector(self.kind)
-        return {"labelSelector": wanted} if wanted else {}
 
     def _whole(self, manifest: dict[str, Any]) -> dict[str, Any]:
         # The items of a list say neither; rooms make owner references of them.

@@ -67,6 +67,10 @@ class Settings(pydantic.BaseModel):
     backoff_base: Seconds = 0.5
     backoff_max: Seconds = 300.0
 
+    forecast: bool = True
+    """Whether to watch nodes, and pods with devices, in the whole cluster, to know of free GPUs before a pod is made.
+    Without it, or without the permission, scheduling deadlines alone decide."""
+
     poll_interval: Seconds = 5.0
     """Between two questions to one pod for its progress."""
     scrape_interval: Seconds = 15.0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from paceline.api import stages
 from paceline.controller import cache, poller
+from paceline.planning import fleet as devices
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Manifest
 
@@ -11,8 +12,9 @@ from paceline.planning.plan import Manifest
 class CacheView:
     """What one reconcile sees."""
 
-    def __init__(self, *, known: cache.Cache, heard: poller.Heard) -> None:
+    def __init__(self, *, known: cache.Cache, heard: poller.Heard, fleet: devices.Fleet | None = None) -> None:
         """Start with no questions asked."""
+        self._fleet = fleet
         self._cache = known
         self._heard = heard
         self._single: dict[tuple[str, str, str], Manifest | None] = {}
@@ -45,6 +47,17 @@ class CacheView:
         if question not in self._several:
             self._several[question] = self._cache.store(kind).listed(namespace)
         return self._several[question]
+
+    def marked(self, kind: Kind, label: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` anywhere that carry a label, sorted by namespace and name."""
+        question = ("marked", kind.kind, label)
+        if question not in self._several:
+            self._several[question] = self._cache.store(kind).marked(label)
+        return self._several[question]
+
+    def fleet(self) -> devices.Fleet | None:
+        """Return nodes and who holds their devices; None where the operator may not see nodes."""
+        return self._fleet
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a stage's or probe's pod last said of its progress."""

@@ -37,6 +37,8 @@ JOB: Final = Kind(api_version="batch/v1", kind="Job", plural="jobs")
 POD: Final = Kind(api_version="v1", kind="Pod", plural="pods")
 SERVICE: Final = Kind(api_version="v1", kind="Service", plural="services")
 CONFIG_MAP: Final = Kind(api_version="v1", kind="ConfigMap", plural="configmaps")
+# Watched in the whole cluster, for the forecast of free devices only.
+NODE: Final = Kind(api_version="v1", kind="Node", plural="nodes", namespaced=False)
 ENDPOINT_SLICE: Final = Kind(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 
 OURS: Final = (SPECULATIVE_DEPLOYMENT, DRAFT_TRAINING_JOB)

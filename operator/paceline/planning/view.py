@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from paceline.api import stages
+from paceline.planning import fleet
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Key, Manifest, Plan
 
@@ -36,6 +37,14 @@ class View(Protocol):
 
     def listed(self, kind: Kind, namespace: str) -> Sequence[Manifest]:
         """Return all cached objects of ``kind`` in a namespace, by name: our own resources, for cross references."""
+        ...
+
+    def marked(self, kind: Kind, label: str) -> Sequence[Manifest]:
+        """Return the objects of ``kind`` in all watched namespaces that carry a label, whatever its value, sorted."""
+        ...
+
+    def fleet(self) -> fleet.Fleet | None:
+        """Return nodes and who holds their devices; None where the operator may not see nodes."""
         ...
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:

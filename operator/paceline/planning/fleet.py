@@ -1,0 +1,53 @@
+"""What is known of the cluster's nodes, and of the pods that hold or wait for their devices.
+
+Only what a forecast needs is kept: a cluster of a thousand nodes then takes megabytes, not hundreds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """What keeps pods off a node unless they tolerate it; PreferNoSchedule does not, and is left out."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node that has devices."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    usable: bool
+    """Ready, and not cordoned."""
+    allocatable: Mapping[str, int]
+    """Extended resources, such as ``nvidia.com/gpu``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One living pod that asks for devices; one that is being deleted holds them until it is gone."""
+
+    uid: str
+    namespace: str
+    node: str
+    """Empty while it has none."""
+    requests: Mapping[str, int]
+    priority: int
+    labels: Mapping[str, str]
+    """Our own labels only."""
+    template: Mapping[str, object]
+    """Where it may run: nodeSelector, tolerations and affinity; only while it has no node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Nodes by name, and holdings by pod UID."""
+
+    nodes: Mapping[str, Node]
+    holdings: Mapping[str, Holding]
