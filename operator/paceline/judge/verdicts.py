@@ -45,6 +45,7 @@ class Reason(StrEnum):
     SCRAPE_ERROR = "ScrapeError"
     CONTAMINATED = "Contaminated"
     ARM_CHANGED = "ArmChanged"
+    YIELDED = "Yielded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
