@@ -26,6 +26,7 @@ UNSEEN = {
     ("get", "apps", "deployments"),  # adoption after a lost answer
     ("get", "apps", "controllerrevisions"),
     ("get", "batch", "jobs"),
+    ("get", "", "pods/log"),  # of an engine that ends before it is ready; played pods have no log
     ("delete", "", "services"),
     ("delete", "apps", "controllerrevisions"),  # beyond the history limit
     ("delete", "paceline.dev", "drafttrainingjobs"),  # past its TTL

@@ -152,3 +152,19 @@ async def test_kubeconfig_wins_over_the_service_account(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert (await apiserver.load_configuration()).host == "http://127.0.0.1:9"
+
+
+async def test_text_is_read_up_to_its_limit(api, server):
+    """A log is no document, and may be longer than anybody wants."""
+    server.answer = web.Response(body=b"x" * 100)
+    assert await api.text("/api/v1/namespaces/n/pods/p/log?container=engine", limit_bytes=40) == b"x" * 40
+    method, path, headers, _ = server.asked[0]
+    assert (method, path) == ("GET", "/api/v1/namespaces/n/pods/p/log?container=engine")
+    assert headers["Authorization"] == "bearer secret"
+
+
+async def test_text_that_is_refused_is_an_error(api, server):
+    """The API server's reasons come as a document all the same."""
+    server.answer = web.json_response({"message": "previous terminated container not found"}, status=400)
+    with pytest.raises(errors.ControllerError, match="previous terminated container"):
+        await api.text("/api/v1/namespaces/n/pods/p/log", limit_bytes=4000)

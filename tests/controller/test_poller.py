@@ -8,10 +8,11 @@ from aiohttp import web
 
 from controller import builders
 from paceline.api import stages
-from paceline.controller import metrics, poller
+from paceline.controller import errors, metrics, poller
 from paceline.planning.view import PodPoll
 
 PROGRESS = PodPoll(pod_uid="pod", url="http://10.0.0.1:8765/progress", wants="progress")
+LOG = PodPoll(pod_uid="pod/then", url="/api/v1/namespaces/n/pods/p/log?container=engine", wants="log")
 SCRAPE = PodPoll(pod_uid="pod", url="http://10.0.0.1:8000/metrics", wants="metrics")
 
 
@@ -19,7 +20,7 @@ class Pods:
     """What pods would answer."""
 
     def __init__(self):
-        self.answers = {PROGRESS.url: b'{"stage": "Train", "percent": 10}', SCRAPE.url: b"up 1\n"}
+        self.answers = {PROGRESS.url: b'{"stage": "Train", "percent": 10}', SCRAPE.url: b"up 1\n", LOG.url: b"boom\n"}
         self.asked = []
 
     async def __call__(self, url, *, limit_bytes):
@@ -150,3 +151,41 @@ async def test_http_fetch_bounds_size_and_follows_no_redirect(pod):
             await fetch(f"{pod}/redirect", limit_bytes=10)
     finally:
         await fetch.close()
+
+
+async def test_log_of_a_run_is_read_once():
+    """A run that has ended says no more; what it said makes the resource due."""
+    asking = Asking()
+    for _ in range(3):
+        asking.poller.want(builders.KEY, [LOG])
+        await asking.round(after_s=60.0)
+    assert asking.pods.asked == [LOG.url]
+    assert asking.news == [builders.KEY]
+    assert asking.heard.log("pod/then") == "boom\n"
+    asking.poller.want(builders.KEY, [])
+    assert asking.heard.log("pod/then") == ""
+
+
+async def test_log_that_is_refused_is_asked_for_again():
+    """A kubelet may not have it yet, and an older role may not allow it."""
+    asking = Asking()
+    asking.pods.answers[LOG.url] = errors.UnavailableError("no log")
+    asking.poller.want(builders.KEY, [LOG])
+    await asking.round()
+    asking.pods.answers[LOG.url] = b"boom"
+    await asking.round(after_s=60.0)
+    assert asking.heard.log("pod/then") == "boom"
+
+
+async def test_paths_go_to_the_api_server_and_addresses_to_pods():
+    """A pod's own answer can never be taken for the API server's."""
+
+    async def from_pod(url, *, limit_bytes):
+        return f"pod {url} {limit_bytes}".encode()
+
+    async def from_server(url, *, limit_bytes):
+        return f"server {url} {limit_bytes}".encode()
+
+    fetch = poller.Fetches(pods=from_pod, server=from_server)
+    assert await fetch("/api/v1/log", limit_bytes=1) == b"server /api/v1/log 1"
+    assert await fetch("http://10.0.0.1/api", limit_bytes=1) == b"pod http://10.0.0.1/api 1"

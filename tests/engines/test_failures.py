@@ -114,6 +114,29 @@ def test_every_recorded_end_is_expected() -> None:
     assert {file.stem for file in RECORDED.glob("*.txt")} == set(EXPECTED)
 
 
+def test_cause_above_the_last_words_is_found_in_the_log() -> None:
+    """A head with a tensor that the engine does not know: 120 lines above the end, which only tells that one failed."""
+    log = (RECORDED / "engine-process.log").read_text()
+    assert read(log[-2048:]) is None
+    found = failures.of_log(log)
+    assert found is not None
+    assert found.name == "HeadKeysUnknown"
+    assert "There is no module or parameter named 'layers.0.self_attn.nope_proj'" in found.said
+
+
+@pytest.mark.parametrize(("line", "name", "nature"), REPORTS, ids=[row[0][:60] for row in REPORTS])
+def test_reported_line_is_known_in_a_workers_log(line: str, name: str, nature: Nature) -> None:
+    """Workers put a prefix before every line, and progress around it speaks of connections and caches."""
+    found = failures.of_log(
+        f"(Worker pid=7) INFO 11-30 [x.py:1] Permission denied for the cache, using another\n"
+        f"(Worker pid=7) ERROR 11-30 [multiproc_executor.py:953] {line}\n"
+        "(APIServer pid=1) INFO 11-30 [x.py:1] Connection refused, waiting\n"
+        "RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )
+    assert found is not None
+    assert (found.name, found.nature) == (name, nature)
+
+
 def test_lack_of_memory_explains_what_follows_it() -> None:
     """The other ranks' collectives fail below the line that matters."""
     found = read("torch.OutOfMemoryError: CUDA out of memory.\nRuntimeError: NCCL error: unhandled cuda error\n")

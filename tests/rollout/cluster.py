@@ -40,6 +40,7 @@ class Picture:
     heard: Mapping[str, stages.LiveProgress] = field(default_factory=dict)
     scraped: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     devices: fleet.Fleet | None = None
+    logs: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, kind, namespace, name):  # noqa: ARG002 - the model has one namespace
         """Return one object."""
@@ -75,6 +76,10 @@ class Picture:
         """Return scrapes."""
         return self.scraped.get(pod_uid, ())
 
+    def log(self, run):
+        """Return the log of a run, by its pod."""
+        return self.logs.get(run.partition("/")[0], "")
+
 
 class Cluster:
     """The model; ``speeds`` and the sets below are the knobs of a test."""
@@ -95,6 +100,8 @@ class Cluster:
         """Titles whose engine does not start."""
         self.last_words = "ValueError: layer 78 weights missing"
         """What such an engine says at its end."""
+        self.logs: dict[str, str] = {}
+        """Logs of pods by UID, as far as the API server gives them."""
         self.unschedulable: dict[str, str] = {}
         """Scheduler's message by title."""
         self.inspect: Callable[[stages.InspectConfig], stages.StageReport] = lambda _config: stages.StageReport(
@@ -121,7 +128,9 @@ class Cluster:
 
     def picture(self, age: int = 0) -> Picture:
         """Return what a reconcile may see: the newest state, or one ``age`` writes back."""
-        return Picture(store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self._scraped())
+        return Picture(
+            store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self._scraped(), logs=self.logs
+        )
 
     def torn_picture(self, ages: Mapping[str, int]) -> Picture:
         """Return a picture whose kinds are of different ages, as separate watches may be, but of the last moments."""
@@ -131,7 +140,7 @@ class Cluster:
         store = {
             key: one for kind in known for key, one in self.pictures[chosen.get(kind, newest)].items() if key[0] == kind
         }
-        return Picture(store=store, scraped=self._scraped())
+        return Picture(store=store, scraped=self._scraped(), logs=self.logs)
 
     def _recent(self, newest: int, age: int) -> int:
         """Return the number of the picture ``age`` writes back, or of the oldest that was still true a moment ago."""

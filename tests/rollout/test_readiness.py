@@ -6,7 +6,7 @@ import pytest
 
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import observe, readiness, symptoms
+from paceline.rollout import endings, observe, readiness, symptoms
 from rollout.builders import NOW
 
 DEADLINES = DeadlineSpec(scheduling="10m", loading="30m")
@@ -135,7 +135,7 @@ def test_missing_deployment_is_waited_for() -> None:
 
 def ended(message: str, *, restarts: int = 1, at: float = NOW + 30, served: bool = False, reason: str = "Error"):
     """Return a pod whose engine has ended with these last words."""
-    ending = observe.Ending(reason=reason, exit_code=1, message=message, at=at, served=served)
+    ending = endings.Ending(reason=reason, exit_code=1, message=message, at=at, served=served)
     return dataclasses.replace(LOADING, restarts=restarts, waiting="CrashLoopBackOff", ending=ending)
 
 

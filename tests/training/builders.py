@@ -308,6 +308,10 @@ class FakeView:
         """Return what a pod said."""
         return self._live.get(pod_uid)
 
+    def log(self, run: str) -> str:
+        """Refuse: no policy of training reads logs."""
+        raise AssertionError(f"training asked for the log of {run}")
+
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Refuse: no policy of training reads metrics."""
         raise AssertionError(f"training asked for the metrics of {pod_uid}")

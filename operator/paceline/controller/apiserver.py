@@ -147,6 +147,24 @@ class HttpApiServer:
             self._metrics.requests.labels(verb=verb, code=code).inc()
             self._metrics.request_seconds.labels(verb=verb).observe(self._clock.monotonic() - began)
 
+    async def text(self, url: str, *, limit_bytes: int) -> bytes:
+        """Return the body of an answer that is no document, such as a log, up to a limit.
+
+        Raises:
+            ControllerError: sorted by who must act.
+        """
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
+        with _network_errors(f"GET {url}"):
+            response = await self._send("GET", url, query=None, body=None, content_type=JSON, timeout=timeout)
+            self._metrics.requests.labels(verb="GET", code=str(response.status)).inc()
+            raw = b""
+            while len(raw) < limit_bytes and not response.content.at_eof():
+                raw += await response.content.read(limit_bytes - len(raw))
+            response.close()
+        if not response.ok:
+            _document(response, raw)
+        return raw
+
     async def stream(self, path: str, *, query: Query) -> AsyncIterator[dict[str, Any]]:
         """Yield the documents of a watch until the server ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_STREAM_SILENCE_S)

@@ -87,7 +87,7 @@ class Process:
             configured=self._settings,
             rooms=self._rooms,
             server=server,
-            fetch=fetch,
+            fetch=poller.Fetches(pods=fetch, server=server.text),
             time=self._clock,
             measured=self._metrics,
         )

@@ -5,6 +5,7 @@ a room that wants to look at them asks to be woken.
 """
 
 import asyncio
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,18 @@ import aiohttp
 import pydantic
 
 from paceline.api import stages
-from paceline.controller import clock, logs, metrics, settings
+from paceline.controller import clock, errors, logs, metrics, settings
 from paceline.planning.plan import Key
 from paceline.planning.view import PodPoll
 
 _PROGRESS_LIMIT_BYTES: Final = 16 * 1024
 _METRICS_LIMIT_BYTES: Final = 2 * 1024 * 1024
+_LOG_LIMIT_BYTES: Final = 256 * 1024
+_LIMITS_BYTES: Final = {
+    "progress": _PROGRESS_LIMIT_BYTES,
+    "metrics": _METRICS_LIMIT_BYTES,
+    "log": _LOG_LIMIT_BYTES,
+}
 _TICK_S: Final = 0.5
 
 
@@ -34,13 +41,13 @@ class Fetch(Protocol):
         """Return the body of a 200 answer.
 
         Raises:
-            aiohttp.ClientError, TimeoutError, OSError, AnswerTooLongError: there is no such answer.
+            aiohttp.ClientError, TimeoutError, OSError, AnswerTooLongError, ControllerError: there is no such answer.
         """
         ...
 
 
 class HttpFetch:
-    """Asks over HTTP: no redirects, no proxies, no cookies, one time-out for everything."""
+    """Asks pods over HTTP: no redirects, no proxies, no cookies, one time-out for everything."""
 
     def __init__(self, *, timeout_s: float) -> None:
         """Prepare; needs a running event loop."""
@@ -68,6 +75,19 @@ class HttpFetch:
         await self._session.close()
 
 
+class Fetches:
+    """Asks pods for what they say themselves, and the API server for their logs: a URL that is a path is its."""
+
+    def __init__(self, *, pods: Fetch, server: Fetch) -> None:
+        """Prepare."""
+        self._pods = pods
+        self._server = server
+
+    async def __call__(self, url: str, *, limit_bytes: int) -> bytes:
+        """Return the body of a 200 answer."""
+        return await (self._server if url.startswith("/") else self._pods)(url, limit_bytes=limit_bytes)
+
+
 class Heard:
     """What pods said, by pod UID; read by passes in threads, so values are replaced and never changed."""
 
@@ -77,6 +97,7 @@ class Heard:
         self._progress: dict[str, stages.LiveProgress] = {}
         # Deflated: a scrape is 50 kB of text that says nearly the same each time, and there may be 1,000 engines.
         self._scrapes: dict[str, tuple[tuple[float, bytes], ...]] = {}
+        self._logs: dict[str, bytes] = {}
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return the last progress."""
@@ -98,8 +119,18 @@ class Heard:
         kept = tuple(one for one in self._scrapes.get(pod_uid, ()) if one[0] > at - self._window_s)
         self._scrapes[pod_uid] = (*kept, (at, zlib.compress(body, 3)))
 
+    def log(self, run: str) -> str:
+        """Return the end of a run's log."""
+        packed = self._logs.get(run)
+        return zlib.decompress(packed).decode(errors="replace") if packed else ""
+
+    def keep_log(self, run: str, body: bytes) -> None:
+        """Keep the end of a log that grows no more."""
+        self._logs[run] = zlib.compress(body, 3)
+
     def forget(self, pod_uid: str) -> None:
         """Drop everything a pod said."""
+        self._logs.pop(pod_uid, None)
         self._progress.pop(pod_uid, None)
         self._scrapes.pop(pod_uid, None)
 
@@ -129,7 +160,11 @@ class Poller:
         self._fetch = fetch
         self._heard = heard
         self._news = news
-        self._interval_s = {"progress": configured.poll_interval, "metrics": configured.scrape_interval}
+        self._interval_s = {
+            "progress": configured.poll_interval,
+            "metrics": configured.scrape_interval,
+            "log": configured.scrape_interval,
+        }
         self._slots = asyncio.Semaphore(configured.poll_concurrency)
         self._clock = time
         self._metrics = measured
@@ -177,7 +212,9 @@ class Poller:
         try:
             async with self._slots:
                 await self._take(target)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AnswerTooLongError) as error:
+        except (
+            aiohttp.ClientError, TimeoutError, OSError, ValueError, AnswerTooLongError, errors.ControllerError,
+        ) as error:  # fmt: skip
             # A pod that just started, or just ended, does not answer: normal, so it is counted and not logged aloud.
             outcome = type(error).__name__
             logs.get().debug("poll_failed", **{logs.URL: target.poll.url, logs.ERROR: str(error)[:200]})
@@ -187,15 +224,19 @@ class Poller:
 
     async def _take(self, target: _Target) -> None:
         poll = target.poll
-        is_progress = poll.wants == "progress"
-        limit = _PROGRESS_LIMIT_BYTES if is_progress else _METRICS_LIMIT_BYTES
-        body = await self._fetch(poll.url, limit_bytes=limit)
+        body = await self._fetch(poll.url, limit_bytes=_LIMITS_BYTES[poll.wants])
         if (target.key, poll.pod_uid, poll.wants) not in self._targets:
             return
-        if not is_progress:
-            self._heard.keep_scrape(poll.pod_uid, self._clock.wall(), body)
-        elif self._heard.keep_progress(poll.pod_uid, _progress(body)):
-            self._news(target.key)
+        match poll.wants:
+            case "metrics":
+                self._heard.keep_scrape(poll.pod_uid, self._clock.wall(), body)
+            case "progress":
+                if self._heard.keep_progress(poll.pod_uid, _progress(body)):
+                    self._news(target.key)
+            case "log":
+                self._heard.keep_log(poll.pod_uid, body)
+                target.due = math.inf  # a run that has ended says no more
+                self._news(target.key)
 
 
 def _progress(body: bytes) -> stages.LiveProgress:

@@ -66,3 +66,7 @@ class CacheView:
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
         return self._heard.metrics_text(pod_uid)
+
+    def log(self, run: str) -> str:
+        """Return the end of the log of one run of a container; empty while it is not known."""
+        return self._heard.log(run)

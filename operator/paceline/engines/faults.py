@@ -1,7 +1,7 @@
 """The table of ways in which an engine's container fails: what shows it, whether another try may help, what to change.
 
-A row is a line that an engine prints late, since only the end of its log is seen. Rows whose cause is the GPU's memory
-are looked for first; of the others the lowest line of the log counts, and the first row that knows it.
+A row is a line that an engine prints late, since little more than the end of its log is seen. Rows whose cause is the
+GPU's memory are looked for first; of the others the lowest line of the log counts, and the first row that knows it.
 
 Sources: vLLM's own messages, recorded from 0.32 in ``tests/engines/failures``; the public reports named beside rows.
 """
@@ -112,7 +112,8 @@ ROWS: Final[tuple[Row, ...]] = (
         name="ShapeMismatch",
         nature=Nature.PERMANENT,
         pattern=r"size mismatch for|Attempted to load weight .{0,80}into parameter|param_data\.shape == loaded_weight"
-        r"|shapes? .{0,60}(cannot be multiplied|is invalid)|loaded_weight\.shape|must match the size of tensor",
+        r"|exceeds dimension size|shapes? .{0,60}(cannot be multiplied|is invalid)|loaded_weight\.shape"
+        r"|must match the size of tensor",
         remedy=_HEAD,
     ),
     Row(  # vllm#24505
@@ -235,7 +236,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="CollectiveFailed",
         nature=Nature.TRANSIENT,
-        pattern=r"NCCL (error|WARN)|nccl(UnhandledCuda|System|Remote|Internal)Error|DistBackendError"
+        pattern=r"NCCL error|nccl(UnhandledCuda|System|Remote|Internal)Error|DistBackendError"
         r"|ProcessGroupNCCL.{0,80}(Watchdog|timeout)",
         remedy="Set NCCL_DEBUG=INFO in engine.podTemplate.env to see the cause",
     ),

@@ -15,9 +15,10 @@ class PodPoll:
     """A pod that is worth asking, on behalf of a resource."""
 
     pod_uid: str
+    """Of a log: with the time when its run ended, since each run has its own."""
     url: str
-    """``http://IP:PORT/progress`` or ``.../metrics``."""
-    wants: Literal["progress", "metrics"]
+    """``http://IP:PORT/progress`` or ``.../metrics``; of a log the API server's path, ``/api/v1/...``."""
+    wants: Literal["progress", "metrics", "log"]
 
 
 class View(Protocol):
@@ -53,6 +54,10 @@ class View(Protocol):
 
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
+        ...
+
+    def log(self, run: str) -> str:
+        """Return the end of the log of one run of a container, named as in its poll; empty while it is not known."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Sorts what the View shows once into disjoint groups, so that no policy filters pods a second time, differently."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -8,23 +8,10 @@ from paceline.api import names, stages
 from paceline.api.speculativedeployment import SpeculativeDeployment
 from paceline.planning import conditions, kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import records, revisions, workloads
+from paceline.rollout import endings, records, revisions, workloads
 from paceline.workloads import engines
 
 _GONE_PHASES: Final = frozenset({"Failed", "Succeeded"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How the engine's container last ended."""
-
-    reason: str
-    exit_code: int
-    message: str
-    """The end of its log, as ``FallbackToLogsOnError`` keeps it."""
-    at: float
-    served: bool = False
-    """Whether the run that ended had been ready: such an end is the first of its kind, however many came before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +38,7 @@ class Pod:
     """Termination message of the main container; empty while it runs."""
     waiting_message: str = ""
     """What Kubernetes says beside ``waiting``."""
-    ending: Ending | None = None
+    ending: endings.Ending | None = None
     """How it last ended; None when it never did."""
     unready_since: float | None = None
     """When it last stopped being ready, or began to be not: a crash loop does not move it. None while it is ready."""
@@ -174,7 +161,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
     history = records.History(
         owner=owner.name, owner_uid=owner.uid, stored=stored, floor=front.decision if front else 0
     )
-    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods)
+    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods, view.log)
     probes = _works(jobs, workloads.PROBE, pods.get(workloads.PROBE, ()))
     return Observed(
         owner=owner,
@@ -253,7 +240,9 @@ def _revisions(
 
 
 def _servers(
-    manifests: Iterable[plan.Manifest], pods_by_part: Mapping[str, Iterable[plan.Manifest]]
+    manifests: Iterable[plan.Manifest],
+    pods_by_part: Mapping[str, Iterable[plan.Manifest]],
+    log: Callable[[str], str],
 ) -> dict[str, Server]:
     """Return Deployments by their key: a revision's own, and its measuring copy."""
     pods: dict[tuple[str, str], list[plan.Manifest]] = {}
@@ -264,11 +253,11 @@ def _servers(
     for one in manifests:
         part, short = _label(one, names.LABEL_PART), _label(one, names.LABEL_REVISION)
         key = workloads.copy_key(short) if part == workloads.COPY else short
-        found[key] = _server(one, pods.get((part, short), ()))
+        found[key] = _server(one, pods.get((part, short), ()), log)
     return found
 
 
-def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest]) -> Server:
+def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest], log: Callable[[str], str]) -> Server:
     meta = plan.metadata(manifest)
     told = (manifest.get("status") or {}).get("conditions") or ()
     created = conditions.parse_timestamp(meta["creationTimestamp"])
@@ -284,7 +273,7 @@ def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest]) -> Server:
         created_at=created,
         stirred_at=max([created, *changes]),
         trouble=str(failure.get("message", "")) if failure else "",
-        pods=tuple(_pod(pod, container=engines.CONTAINER) for pod in living),
+        pods=tuple(_pod(pod, container=engines.CONTAINER, log=log) for pod in living),
     )
 
 
@@ -347,7 +336,7 @@ def _front(service: plan.Manifest | None, owner_uid: str) -> Front | None:
     )
 
 
-def _pod(manifest: plan.Manifest, *, container: str) -> Pod:
+def _pod(manifest: plan.Manifest, *, container: str, log: Callable[[str], str] | None = None) -> Pod:
     meta = plan.metadata(manifest)
     status = manifest.get("status") or {}
     told = {one["type"]: one for one in status.get("conditions") or ()}
@@ -355,7 +344,7 @@ def _pod(manifest: plan.Manifest, *, container: str) -> Pod:
     states = status.get("containerStatuses") or ()
     own: Mapping[str, Any] = next((one for one in states if one["name"] == container), {})
     state = own.get("state") or {}
-    ended = state.get("terminated") or (own.get("lastState") or {}).get("terminated")
+    ended = endings.state(own)
     has_node = scheduled.get("status") == "True"
     readiness = told.get("Ready", {})
     unready = readiness.get("lastTransitionTime") if readiness.get("status") == "False" else None
@@ -372,34 +361,12 @@ def _pod(manifest: plan.Manifest, *, container: str) -> Pod:
         unschedulable="" if has_node else str(scheduled.get("message", "")),
         restarts=int(own.get("restartCount", 0)),
         waiting=(state.get("waiting") or {}).get("reason") or "",
-        last_exit=_exit_in_words(ended),
+        last_exit=endings.in_words(ended),
         message=(state.get("terminated") or {}).get("message") or "",
         waiting_message=(state.get("waiting") or {}).get("message") or "",
-        ending=_ending(ended, unready_since),
+        ending=endings.read(own, pod_uid=meta["uid"], unready_since=unready_since, log=log),
         unready_since=unready_since,
     )
-
-
-def _ending(ended: Mapping[str, Any] | None, unready_since: float | None) -> Ending | None:
-    if not ended:
-        return None
-    began, at = ended.get("startedAt"), ended.get("finishedAt")
-    served = bool(began) and unready_since is not None and conditions.parse_timestamp(str(began)) < unready_since
-    return Ending(
-        reason=str(ended.get("reason", "")),
-        exit_code=int(ended.get("exitCode", 0)),
-        message=str(ended.get("message", "")),
-        at=conditions.parse_timestamp(at) if at else 0.0,
-        served=served,
-    )
-
-
-def _exit_in_words(ended: Mapping[str, Any] | None) -> str:
-    """Return how a container ended, with the end of what it said: the error is at the end of a traceback."""
-    if not ended:
-        return ""
-    said = " ".join(str(ended.get("message", "")).split())[-300:]
-    return f"{ended.get('reason', 'Error')}, exit code {ended.get('exitCode')}" + (f": {said}" if said else "")
 
 
 def _label(manifest: plan.Manifest, label: str) -> str:

@@ -11,7 +11,8 @@ from paceline.api.conditions import RolloutReason
 from paceline.engines import registry
 from paceline.planning import kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import guard, observe, reconcile, status, workloads
+from paceline.rollout import endings, guard, observe, reconcile, status, workloads
+from paceline.workloads import engines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Rollout:
         ]
 
     def polled(self, view: views.View, key: plan.Key) -> Sequence[views.PodPoll]:
-        """Return running probe pods, for progress, and stable's pods, for metrics, while anybody watches users."""
+        """Return probe pods, for progress, stable's pods, for metrics, and engines that ended unexplained, for logs."""
         manifest = _living(view, key)
         if manifest is None:
             return []
@@ -66,7 +67,7 @@ class Rollout:
             return []
         # An open rollout has to know whether users are on stable's pods, which the probe would drive.
         watches = guard.is_on(seen) or seen.history.open is not None
-        return [*_probes(seen), *(_servers(seen) if watches else [])]
+        return [*_probes(seen), *(_servers(seen) if watches else []), *_logs(seen)]
 
 
 def _living(view: views.View, key: plan.Key) -> plan.Manifest | None:
@@ -106,6 +107,11 @@ def _servers(seen: observe.Observed) -> Sequence[views.PodPoll]:
         for pod in (server.ready if server else ())
         if pod.ip
     ]
+
+
+def _logs(seen: observe.Observed) -> Sequence[views.PodPoll]:
+    failed = [(pod.name, pod.ending) for server in seen.servers.values() for pod in server.pods if not pod.ready]
+    return endings.polls(failed, namespace=seen.owner.namespace, container=engines.CONTAINER)
 
 
 def _first(error: pydantic.ValidationError) -> str:

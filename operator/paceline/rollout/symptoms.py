@@ -51,7 +51,7 @@ def of(pod: observe.Pod, around: Surroundings) -> Symptom | None:
     if pod.ending is None:
         return _unexplained(pod) if pod.restarts else None
     ended = pod.ending
-    fault = failures.of_exit(reason=ended.reason, exit_code=ended.exit_code, message=ended.message)
+    fault = ended.fault
     if fault is None:
         return _unexplained(pod)
     message = f"{fault.name}: {fault.said or pod.last_exit}. {fault.remedy}."
