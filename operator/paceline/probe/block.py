@@ -9,7 +9,7 @@ from typing import Final, assert_never
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm
 from paceline.engines import metrics
 from paceline.podside import clock as clocks
-from paceline.probe import watch, window
+from paceline.probe import manners, watch, window
 from paceline.probe.exchange import Asker, Fault, FaultKind, Trace
 from paceline.probe.loops import ClosedLoop
 from paceline.probe.workload import Place, Workload
@@ -35,8 +35,18 @@ class Driven:
 class Arm:
     """One server, with what it takes to drive and watch it."""
 
-    def __init__(self, arm: ProbeArm, *, asker: Asker, watcher: watch.Watcher, clock: clocks.Clock) -> None:
-        """Drive ``arm``."""
+    def __init__(
+        self,
+        arm: ProbeArm,
+        *,
+        asker: Asker,
+        watcher: watch.Watcher,
+        clock: clocks.Clock,
+        users_ttft_limit_ms: int | None = None,
+    ) -> None:
+        """Drive ``arm``; one that serves users only while they wait no longer than ``users_ttft_limit_ms``."""
+        limit_ms = users_ttft_limit_ms if arm.serves_users else None
+        self._manners = manners.Manners(watcher, asker, clock, limit_ms=limit_ms)
         self.arm = arm
         self._asker = asker
         self._watcher = watcher
@@ -46,6 +56,10 @@ class Arm:
         """Return the server's counters."""
         return await self._watcher.scrape()
 
+    async def clear(self) -> str:
+        """Return empty text once users of this server wait no longer than they may, or why they still do."""
+        return await self._manners.clear()
+
     async def answer(self, workload: Workload, prompts: Sequence[int], *, max_tokens: int | None = None) -> list[Trace]:
         """Return the traces of requests sent all at once, not counted anywhere."""
         documents = [(number, workload.document(number, max_tokens=max_tokens)) for number in prompts]
@@ -54,11 +68,17 @@ class Arm:
     async def drive(self, workload: Workload, place: Place, *, on_answer: Callable[[int], None]) -> Driven:
         """Return a measured block; ``on_answer`` hears how many requests have ended."""
         started_at = datetime.fromtimestamp(self._clock.wall(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        waiting = await self._manners.clear()
+        if waiting:
+            return self._unusable(place, started_at, BlockOutcome.YIELDED, waiting)
         before = await self._watcher.wait_until_idle()
         if before is None:
             return self._unusable(place, started_at, BlockOutcome.CONTAMINATED, "others keep the server busy")
         loop = ClosedLoop(self._asker, workload, clock=self._clock, on_answer=on_answer)
-        await loop.run(_prompts(place), concurrency=place.concurrency)
+        async with self._manners.watching(loop.spoil) as yielded:
+            await loop.run(_prompts(place), concurrency=place.concurrency)
+        if yielded.why:
+            return self._unusable(place, started_at, BlockOutcome.YIELDED, yielded.why)
         after = await self._watcher.scrape()
         return self._measured(place, started_at, loop, (before, after))
 

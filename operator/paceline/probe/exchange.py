@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from paceline.engines import metrics
 from paceline.podside import clock as clocks
 from paceline.probe import sse
 from paceline.probe import transport as transports
@@ -65,6 +66,8 @@ class Asker:
         self._clock = clock
         self._url = url.rstrip("/") + "/v1/chat/completions"
         self._stall_s = stall_s
+        self.waited = metrics.Spent(seconds=0.0, count=0)
+        """Times to first token of all requests so far, added up as a server's histogram does it."""
 
     async def ask(self, document: Mapping[str, Any], *, prompt: int, due_s: float | None = None) -> Trace:
         """Return the trace of one request; whatever goes wrong is in it.
@@ -91,13 +94,17 @@ class Asker:
         return answer.trace(prompt=prompt, ended_s=self._clock.monotonic(), fault=fault)
 
     async def _listen(self, document: Mapping[str, Any], answer: "_Answer") -> None:
-        buffer = sse.EventBuffer()
+        buffer, sent_s = sse.EventBuffer(), self._clock.monotonic()
         async with aclosing(self._transport.stream(self._url, document)) as pieces:
             # Read on after the end marker, to the end of the body: only then is the connection used again.
             while (piece := await self._next(pieces)) is not None:
                 now_s = self._clock.monotonic()
                 for data in buffer.feed(piece):
+                    was_silent = answer.is_silent
                     answer.hear(sse.parse(data), now_s)
+                    if was_silent and not answer.is_silent:
+                        waited_s = self.waited.seconds + now_s - sent_s
+                        self.waited = metrics.Spent(seconds=waited_s, count=self.waited.count + 1)
 
     async def _next(self, pieces: AsyncGenerator[bytes, None]) -> bytes | None:
         async with asyncio.timeout(self._stall_s):
@@ -116,6 +123,11 @@ class _Answer:
         self._prompt_tokens: int | None = None
         self._finished = False
         self._done_s: float | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no token has come yet."""
+        return not self._marks and not self._silent
 
     def hear(self, chunk: sse.Chunk, now_s: float) -> None:
         """Note a chunk."""

@@ -44,6 +44,10 @@ class ClosedLoop:
         """All requests in the order they started."""
         return [trace for _, trace in sorted(self._traces, key=lambda item: item[0])]
 
+    def spoil(self) -> None:
+        """Start no more requests; those in flight may end."""
+        self._spoiled = True
+
     async def run(self, prompts: Sequence[int], *, concurrency: int) -> None:
         """Return when every request that was started has ended."""
         numbers = iter(enumerate(prompts))
@@ -51,12 +55,12 @@ class ClosedLoop:
 
     async def _slot(self, numbers: Iterator[tuple[int, int]]) -> None:
         for number, prompt in numbers:
+            if self._spoiled:
+                break
             trace = await self._asker.ask(self._workload.document(prompt), prompt=prompt)
             self._traces.append((number, trace))
             self._on_answer(len(self._traces))
             if trace.fault is not None:
                 # The block is lost already; what is in flight may end, as aborting it would leave work in the server.
                 self._spoiled = True
-            if self._spoiled:
-                break
         self.drained_s = min(self.drained_s, self._clock.monotonic())

@@ -56,6 +56,7 @@ def arms_of(
                 transport, clock, url=arm.url, model=config.model, patience=patience or watch.Patience()
             ),
             clock=clock,
+            users_ttft_limit_ms=config.users_ttft_limit_ms,
         )
         for arm in config.arms
     ]
@@ -137,7 +138,11 @@ async def _warm_up(
     """
     listener.at(0.0, f"warming up {arm.arm.arm}")
     await _gate(arm, next(iter(workloads)))
-    rest = max(0, config.warmup_requests - 1)
+    if await arm.clear():
+        # Its users wait too long already: its blocks will say so.
+        return await arm.scrape()
+    # A pod that serves users is given no more at once than its blocks will.
+    rest = 0 if arm.arm.serves_users else max(0, config.warmup_requests - 1)
     max_tokens = min(_WARMUP_TOKENS, config.max_tokens)
     for concurrency in config.concurrencies:
         for workload in workloads:

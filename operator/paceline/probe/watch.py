@@ -36,7 +36,7 @@ class Watcher:
         self._clock = clock
         self._url = url.rstrip("/") + "/metrics"
         self._model = model
-        self._patience = patience
+        self.patience = patience
 
     async def scrape(self) -> metrics.Outcome:
         """Return a reading; a failure is tried again, the last one is returned."""
@@ -44,7 +44,7 @@ class Watcher:
         for _ in range(_SCRAPES - 1):
             if isinstance(outcome, metrics.Reading):
                 break
-            await asyncio.sleep(self._patience.pause_s)
+            await asyncio.sleep(self.patience.pause_s)
             outcome = await self._scrape_once()
         return outcome
 
@@ -54,10 +54,10 @@ class Watcher:
         A gauge may stay up after an aborted request, as engines publish it with their next step only. So a server that
         generates nothing between two looks is idle too.
         """
-        deadline_s = self._clock.monotonic() + self._patience.idle_s
+        deadline_s = self._clock.monotonic() + self.patience.idle_s
         outcome = await self.scrape()
         while isinstance(outcome, metrics.Reading) and _in_flight(outcome):
-            await asyncio.sleep(self._patience.pause_s)
+            await asyncio.sleep(self.patience.pause_s)
             later = await self.scrape()
             if isinstance(later, metrics.Reading) and _is_quiet(outcome, later):
                 return later
