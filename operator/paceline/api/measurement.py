@@ -39,6 +39,12 @@ class CopyState(StrEnum):
     REFUSED = "Refused"  # there is no room for it, or it does not start
 
 
+# What an untrusted report may say without making arithmetic overflow: no server ever counts so far.
+MOST = 2**53
+Count = Annotated[int, pydantic.Field(ge=0, le=MOST)]
+Milliseconds = Annotated[float, pydantic.Field(ge=0, le=MOST, allow_inf_nan=False)]
+
+
 class Measurement(ApiModel):
     """One block: one arm driven at one concurrency for one window.
 
@@ -50,48 +56,48 @@ class Measurement(ApiModel):
     """Short hash of the revision."""
     node: ShortText = ""
     pod_uid: ShortText = ""
-    load: Annotated[int, pydantic.Field(ge=0)] = 0
+    load: Count = 0
     """Which start of this arm's engine it was; blocks of one load share its luck."""
-    round: Annotated[int, pydantic.Field(ge=0)] = 0
-    position: Annotated[int, pydantic.Field(ge=0)] = 0
+    round: Count = 0
+    position: Count = 0
     """Place of the block in its round: 0 to 3 in A B B A."""
-    concurrency: Annotated[int, pydantic.Field(ge=1)]
+    concurrency: Annotated[int, pydantic.Field(ge=1, le=MOST)]
     prompt_band: ShortText = "all"
     mode: Mode = Mode.SIDE_BY_SIDE
     started_at: ShortText
-    window_ms: Annotated[int, pydantic.Field(ge=0)] = 0
-    requests: Annotated[int, pydantic.Field(ge=0)] = 0
+    window_ms: Count = 0
+    requests: Count = 0
     """Requests finished in the block, ramp and tail included."""
-    errors: Annotated[int, pydantic.Field(ge=0)] = 0
+    errors: Count = 0
     """Requests that did not end with an answer, stalls among them."""
-    stalls: Annotated[int, pydantic.Field(ge=0)] = 0
+    stalls: Count = 0
     """Of the errors, those whose stream went silent: the server is alive and does not go on."""
-    output_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    output_tokens: Count = 0
     """Generated inside the window."""
-    ttft_ms: float | None = None
+    ttft_ms: Milliseconds | None = None
     """Median time to first token."""
-    itl_ms: float | None = None
+    itl_ms: Milliseconds | None = None
     """Mean inter-token latency over the window."""
-    ttft_p99_ms: float | None = None
+    ttft_p99_ms: Milliseconds | None = None
     """99th percentile of the times to first token, nearest rank: of less than a hundred requests it is the longest."""
-    itl_p99_ms: float | None = None
+    itl_p99_ms: Milliseconds | None = None
     """99th percentile of the silences between two chunks of a stream. A speculating server sends several tokens in one,
     so this is what a reader feels, and not a multiple of ``itl_ms``."""
-    prompt_tokens: Annotated[int, pydantic.Field(ge=0)] | None = None
+    prompt_tokens: Count | None = None
     """Tokens of all prompts that were answered in the block, by the server's own usage; None where it told none."""
-    cached_tokens: Annotated[int, pydantic.Field(ge=0)] | None = None
+    cached_tokens: Count | None = None
     """Of those, what the server found in its prefix cache, by its own counters; None where it has no such counters."""
-    compared: Annotated[int, pydantic.Field(ge=0)] = 0
+    compared: Count = 0
     """Answers of this block that were held against the control's to the same prompt at the same concurrency. In a block
     of the control itself: against its own second answer, which is the yardstick, since numerics differ by batch."""
-    agreed: Annotated[int, pydantic.Field(ge=0)] = 0
+    agreed: Count = 0
     """Of those, the ones that were the same text."""
-    rate_per_minute: Annotated[int, pydantic.Field(ge=0)] = 0
+    rate_per_minute: Count = 0
     """Open loop: requests started a minute, whatever became of earlier ones. 0 is the closed loop, and only that one
     measures throughput, since an open loop's is the rate that was offered."""
-    drafts: Annotated[int, pydantic.Field(ge=0)] = 0
-    draft_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
-    accepted_tokens: Annotated[int, pydantic.Field(ge=0)] = 0
+    drafts: Count = 0
+    draft_tokens: Count = 0
+    accepted_tokens: Count = 0
     outcome: BlockOutcome = BlockOutcome.OK
 
     @property

@@ -74,7 +74,7 @@ class AnalysisSpec(ApiModel):
     of them, are not counted."""
     min_rounds: Annotated[int, pydantic.Field(ge=1, le=50)] = 2
     """A round is one A B B A at every concurrency; no verdict is taken from fewer."""
-    max_rounds: Annotated[int, pydantic.Field(ge=1, le=50)] = 6
+    max_rounds: Annotated[int, pydantic.Field(ge=1, le=50)] = 10
     """Without a verdict by then the candidate is inconclusive. 50 rounds of the largest size fill a ConfigMap."""
     min_gain_percent: Annotated[int, pydantic.Field(ge=0, le=500)] = 3
     """Throughput the candidate must gain over the control."""

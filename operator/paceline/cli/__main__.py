@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from paceline.cli import exits, inspect, judge, metrics, probe
+from paceline.cli import exits, inspect, judge, metrics, probe, schedule
 
 _DESCRIPTION = "Try what the operator decides, on recorded or freshly measured data."
-_COMMANDS = (inspect, metrics, judge, probe)
+_COMMANDS = (inspect, metrics, judge, schedule, probe)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

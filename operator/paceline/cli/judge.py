@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from paceline.api.measurement import Measurement
 from paceline.cli import exits, output
 
 _TWO_ARMS = 2
+_LONGEST_WEIGHT = 16
+_LIMITS = ("max_ttft_ms", "max_itl_ms", "max_ttft_increase_percent", "max_itl_increase_percent")
 
 
 class Recorded(pydantic.BaseModel):
@@ -52,14 +55,37 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-gain-percent", type=float, default=3.0, help="for --bar better (default %(default)s)")
     parser.add_argument("--max-regression-percent", type=float, default=3.0, help="for --bar no-worse (%(default)s)")
     parser.add_argument("--confidence-percent", type=float, default=95.0, help="of all looks together (%(default)s)")
+    parser.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="CONCURRENCY=W",
+        help="traffic mix; without any all weigh the same",
+    )
+    parser.add_argument(
+        "--band-floor-percent", type=float, default=80.0, help="what each band must keep; 0 asks nothing (%(default)s)"
+    )
+    for kind in ("ttft", "itl"):
+        parser.add_argument(f"--max-{kind}-ms", type=float, help="limit at every concurrency")
+        parser.add_argument(f"--max-{kind}-increase-percent", type=float, help="limit against the rival")
+    parser.add_argument(
+        "--answer-tolerance-percent",
+        type=float,
+        help="how much less often the candidate may give the rival's greedy answers than the rival itself; not asked "
+        "unless set",
+    )
     parser.add_argument("--min-rounds", type=int, default=2, help="no verdict from fewer (%(default)s)")
-    parser.add_argument("--max-rounds", type=int, default=6, help="rounds after these are ignored (%(default)s)")
+    parser.add_argument("--max-rounds", type=int, default=10, help="rounds after these are ignored (%(default)s)")
 
 
 def policy_of(options: argparse.Namespace) -> judge.Policy:
     """Return the policy that was typed."""
     if not 1 <= options.min_rounds <= options.max_rounds:
         raise exits.UsageError("--min-rounds must be at least 1 and not above --max-rounds")
+    asked = [options.min_gain_percent, options.max_regression_percent, options.band_floor_percent]
+    asked += [limit for name in (*_LIMITS, "answer_tolerance_percent") if (limit := getattr(options, name)) is not None]
+    if not all(math.isfinite(one) and one >= 0 for one in asked) or options.max_regression_percent >= 100:  # noqa: PLR2004
+        raise exits.UsageError("a limit is a number of at least 0, and --max-regression-percent is below 100")
     if not 0 < options.confidence_percent < 100:  # noqa: PLR2004 - per cent
         raise exits.UsageError("--confidence-percent must be above 0 and below 100")
     return judge.Policy(
@@ -69,12 +95,31 @@ def policy_of(options: argparse.Namespace) -> judge.Policy:
         confidence_percent=options.confidence_percent,
         min_rounds=options.min_rounds,
         max_rounds=options.max_rounds,
+        weights=_weights(options.weight),
+        band_floor_percent=options.band_floor_percent or None,
+        max_ttft_ms=options.max_ttft_ms,
+        max_itl_ms=options.max_itl_ms,
+        max_ttft_increase_percent=options.max_ttft_increase_percent,
+        max_itl_increase_percent=options.max_itl_increase_percent,
+        answer_tolerance_percent=options.answer_tolerance_percent,
     )
+
+
+def _weights(said: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    weights: dict[int, int] = {}
+    for one in said:
+        concurrency, _, weight = one.partition("=")
+        if not (concurrency.isdecimal() and weight.isdecimal() and len(one) <= _LONGEST_WEIGHT):
+            raise exits.UsageError(f"--weight {one!r} is no CONCURRENCY=W of whole numbers, such as 8=3")
+        weights[int(concurrency)] = int(weight)
+    if weights and not any(weights.values()):
+        raise exits.UsageError("--weight leaves nothing to judge; give at least one concurrency a weight above 0")
+    return tuple(weights.items())
 
 
 def run(options: argparse.Namespace) -> int:
     """Return the exit code."""
-    recorded = _read(options.file)
+    recorded = read(options.file)
     candidate, rival = _arms(recorded, options)
     found = judge.compare(recorded.measurements, candidate=candidate, rival=rival, policy=policy_of(options))
     output.answer(describe(found, candidate=candidate, rival=rival), lines(found), form=options.output)
@@ -102,7 +147,12 @@ def lines(found: judge.Comparison) -> list[str]:
     ]
 
 
-def _read(path: Path) -> Recorded:
+def read(path: Path) -> Recorded:
+    """Return the measurements in a file.
+
+    Raises:
+        UsageError: when it holds none.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().startswith("["):

@@ -24,7 +24,7 @@ MIN_SAMPLES: Final = 2
 """One sample has no spread."""
 _WIDEST: Final = math.log(1000.0)
 """A bound beyond a thousandfold says nothing more, and stays printable."""
-_MOST_CORRELATION: Final = 0.9
+MOST_CORRELATION: Final = 0.9
 """Beyond it so few samples count that no bound says anything."""
 
 
@@ -79,7 +79,7 @@ def _inflation(samples: Sequence[float], mean: float) -> float:
     if not squares:
         return 1.0
     products = math.fsum(one * other for one, other in itertools.pairwise(differences))
-    correlation = max(0.0, min(_MOST_CORRELATION, products / squares + 1.0 / len(samples)))
+    correlation = max(0.0, min(MOST_CORRELATION, products / squares + 1.0 / len(samples)))
     return (1.0 + correlation) / (1.0 - correlation)
 
 

@@ -25,7 +25,7 @@ class Policy:
     """For Bar.NO_WORSE."""
     confidence_percent: float = 95.0
     min_rounds: int = 2
-    max_rounds: int = 6
+    max_rounds: int = 10
     weights: tuple[tuple[int, int], ...] = ()
     """(concurrency, weight): the share of a band in the whole. Without any all bands weigh the same; a band that is
     left out weighs nothing, and is held to the floor alone."""

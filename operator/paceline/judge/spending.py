@@ -30,6 +30,8 @@ _REACH: Final = 8.0
 """Standard deviations beyond which nothing is left to integrate."""
 _BISECTIONS: Final = 60
 _NORMAL: Final = statistics.NormalDist()
+_LEAST: Final = 1e-12
+"""Less error than this is none that a normal tail could tell."""
 _ROOT_TAU: Final = math.sqrt(2.0 * math.pi)
 
 
@@ -55,7 +57,7 @@ def tail(samples: tuple[int, ...], shares: tuple[float, ...], *, error: float) -
 
 
 def _spent(share: float, error: float) -> float:
-    return error * math.pow(min(1.0, share), POWER)
+    return max(_LEAST, error * math.pow(min(1.0, share), POWER))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
