@@ -85,7 +85,7 @@ def test_unusable_blocks_are_inconclusive(outcome: BlockOutcome) -> None:
     cluster.speeds["EAGLE3 k=3"] = 1.5
     contaminate(cluster, outcome)
     assert rolled_back(cluster) == "Inconclusive"
-    assert history(cluster).stored[-1].record.rounds == 6
+    assert history(cluster).stored[-1].record.rounds == 10
 
 
 def test_probe_that_hangs_meets_the_deadline() -> None:
