@@ -37,6 +37,10 @@ test-parts: $(if $(filter embedded,$(CLUSTER)),cluster-build)
 unit:  ## What needs neither a cluster nor the heavy environment: seconds.
 	@dev=$(DEV); "$$dev/python" -m pytest -m 'not cluster and not ml and not e2e' $(ARGS)
 
+.PHONY: chaos
+chaos:  ## Every fault one by one on the test bed: kills, a failing API server, lost nodes; many minutes.
+	@dev=$(DEV); "$$dev/python" -m pytest -m chaos $(ARGS)
+
 .PHONY: lint
 lint:  ## Style, types, the direction of imports, and stale generated files.
 	@dev=$(DEV); export PYTHONPATH=operator; set -x; \

@@ -21,8 +21,15 @@ def _kind(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by what they cost, and limit each by its kind unless it says its own limit."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order tests by what they cost, and limit each by its kind unless it says its own limit.
+
+    Those marked ``chaos`` are left out unless they are named: by ``-m chaos``, or one by one.
+    """
+    if "chaos" not in config.option.markexpr and not any("::" in given for given in config.args):
+        left_out = [item for item in items if item.get_closest_marker("chaos")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         kind = _kind(item)
         if kind in _LIMITS_S and item.get_closest_marker("timeout") is None:

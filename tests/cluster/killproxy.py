@@ -8,12 +8,14 @@ changed, and the operator either never learns of it (``BEFORE_ANSWER``) or just 
 import asyncio
 import contextlib
 import enum
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 import yaml
@@ -44,6 +46,8 @@ class Write:
     verb: str
     path: str
     status: int
+    name: str = ""
+    """Of the object, also where the path is the collection's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,10 @@ class Usage:
     verb: str
     group: str
     resource: str
+
+
+_NAME = web.RequestKey("name", str)
+ProxyT = TypeVar("ProxyT", bound="KillProxy")
 
 
 def usage(method: str, path: str, *, is_watch: bool) -> Usage:
@@ -85,17 +93,23 @@ class KillProxy:
         self.asked: set[Usage] = set()
         self.forbidden: list[Write] = []
         self.killed = asyncio.Event()
+        self._is_last = False
 
     def arm(self, *, after_writes: int, moment: Moment, pid: Callable[[], int]) -> None:
         """Kill the process that ``pid`` names at the so-manieth write from now on."""
         self._armed = (after_writes, moment, pid)
         self._since_armed = 0
+        self._is_last = False
         self.killed.clear()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass one request on."""
+        """Pass one request on; none of a process whose last write was just passed on."""
+        if self._is_last:
+            await self.killed.wait()
+            raise ConnectionResetError
         self.asked.add(usage(request.method, request.path, is_watch="watch" in request.query))
         body = await request.read()
+        request[_NAME] = _named(request, body)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers.pop("Authorization", None)
         if self._impersonate:
@@ -138,7 +152,7 @@ class KillProxy:
     def _count(self, request: web.Request, status: int) -> Moment | None:
         if request.method not in _MUTATING or any(part in request.path for part in _UNCOUNTED):
             return None
-        write = Write(verb=request.method, path=request.path, status=status)
+        write = Write(verb=request.method, path=request.path, status=status, name=request[_NAME])
         if status >= 300:
             self.refused.append(write)
             return None
@@ -146,6 +160,7 @@ class KillProxy:
         self._since_armed += 1
         if self._armed is None or self._since_armed != self._armed[0]:
             return None
+        self._is_last = True
         return self._armed[1]
 
     def _kill(self) -> None:
@@ -161,6 +176,14 @@ class KillProxy:
         await self._session.close()
 
 
+def _named(request: web.Request, body: bytes) -> str:
+    """Return the name of the object that a request is about; of a list or discovery, the last part of its path."""
+    if request.method == "POST":
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(body)["metadata"]["name"])
+    return request.path.removesuffix("/status").rsplit("/", 1)[-1]
+
+
 @contextlib.asynccontextmanager
 async def kill_proxy(
     kubeconfig: Path, *, folder: Path, impersonate: str | None = None
@@ -174,7 +197,13 @@ async def kill_proxy(
     """
     configuration = client.Configuration()
     await apiserver.config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
-    proxy = KillProxy(configuration, impersonate=impersonate)
+    async with served(KillProxy(configuration, impersonate=impersonate), folder=folder) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def served(proxy: ProxyT, *, folder: Path) -> AsyncIterator[tuple[ProxyT, Path]]:
+    """Serve a proxy of this kind; yield it and the kubeconfig that leads through it, written to ``folder``."""
     app = web.Application(client_max_size=16 * 1024**2)
     app.router.add_route("*", "/{path:.*}", proxy.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)

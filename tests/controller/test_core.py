@@ -26,7 +26,7 @@ async def no_pod(_url, *, limit_bytes):
     raise OSError(f"no network, {limit_bytes}")
 
 
-def new_core(server, *, identity="me", **settings):
+def new_core(server, *, identity="me", lost=lambda _error: None, **settings):
     """Return a controller with the small room."""
     return core.Core(
         configured=builders.settings_for(identity=identity, **FAST, **settings),
@@ -35,6 +35,7 @@ def new_core(server, *, identity="me", **settings):
         fetch=no_pod,
         time=clock.SystemClock(),
         measured=metrics.Metrics(),
+        lost=lost,
     )
 
 
@@ -193,18 +194,19 @@ async def test_two_instances_have_one_leader():
         assert follower.work.depth() <= 1
 
 
-async def test_lost_lease_ends_the_run():
-    """Whoever may have been replaced stops at once."""
-    server = new_world()
-    one = new_core(server)
+async def test_lost_lease_is_told_at_once_and_ends_the_run():
+    """Whoever may have been replaced stops before anything else of its own has ended."""
+    server, told = new_world(), []
+    one = new_core(server, lost=lambda error: told.append((error, task.done())))
     async with running(one) as task:
         await builders.eventually(lambda: one.lease.is_held)
         path = next(path for path in server.objects if "/leases/" in path)
         server.put(path, {**server.objects[path], "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15}})
         await asyncio.wait([task], timeout=10)
         failure = task.exception()
-    assert failure is not None
-    assert isinstance(core.lost_lease(failure), errors.LeaseLostError)
+    assert isinstance(failure, BaseExceptionGroup)
+    assert isinstance(told[0][0], errors.LeaseLostError)
+    assert not told[0][1]
 
 
 async def test_foreign_object_is_told_in_the_status():
@@ -247,6 +249,7 @@ async def test_rooms_bug_stops_neither_the_worker_nor_other_resources():
         fetch=no_pod,
         time=clock.SystemClock(),
         measured=metrics.Metrics(),
+        lost=lambda _error: None,
     )
     async with running(one):
         await until_complete(server)

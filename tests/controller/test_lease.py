@@ -143,3 +143,21 @@ async def test_edited_lease_that_is_still_ours_is_kept():
     server.put(PATH, {**server.objects[PATH], "kind": "Lease"})
     await ours._renew()
     ours.check()
+
+
+async def test_renewal_carried_out_unheard_does_not_stand_in_the_way_of_the_next_ones():
+    """The version it made is kept once read, so the try after a failed one does not meet the same conflict again."""
+    server, time = fakeserver.FakeServer(), builders.FakeClock()
+    ours = claim(server, time=time)
+    await ours.acquire()
+    time.now += 2.0
+    server.lost_answers.append("cut off")
+    with pytest.raises(errors.UnavailableError):
+        await ours._renew()
+    time.now += 2.0
+    server.faults.extend([lambda *_: None, lambda *_: None, lambda *_: fakeserver.refusal(500)])
+    with pytest.raises(errors.UnavailableError):
+        await ours._renew()  # a conflict, the lease read, and a failure
+    asked = len(server.requests)
+    await ours._renew()
+    assert [verb for verb, _ in server.requests[asked:]] == ["PUT"]

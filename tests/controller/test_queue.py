@@ -126,3 +126,20 @@ def test_no_wish_is_lost_and_no_key_is_doubled(steps):
         wished.discard(found[0])
         due.done(found[0], now + 100.0)
     assert wished == set()
+
+
+async def test_waiting_worker_can_always_be_cancelled():
+    """Also when a key arrives in the same turn of the loop: a cancellation that is lost keeps a process alive."""
+    for turns in range(6):
+        work: queue.WorkQueue[str] = queue.WorkQueue(
+            clock=builders.FakeClock(), backoff=queue.Backoff(base_s=1, max_s=8)
+        )
+        work.add_after("later", 60.0)
+        worker = asyncio.create_task(work.take())
+        await asyncio.sleep(0)
+        work._changed.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        worker.cancel()
+        await asyncio.wait([worker], timeout=5.0)
+        assert worker.cancelled(), f"after {turns} turns"

@@ -74,6 +74,20 @@ async def test_expired_version_leads_to_a_new_list_that_tells_of_the_gone():
     assert world.changes[-1] == ("ConfigMap/child", "1", None)
 
 
+async def test_silent_watch_is_given_up_when_a_new_list_is_asked_for():
+    """A dead peer never ends its watch: what it did not tell is listed at once, not after the silence limit."""
+    server = fakeserver.FakeServer()
+    server.held.add(PATH.rsplit("/", 1)[0])
+    async with running(server) as (world, one):
+        server.put(PATH, builders.config_map())
+        one.relist()
+        await builders.eventually(lambda: held(world) == {"child": "1"})
+        server.release()
+        server.put(PATH, builders.config_map(version="1", uid="uid-1", a="b"))
+        await builders.eventually(lambda: held(world) == {"child": "2"})
+    assert [verb for verb, _ in server.requests].count("GET") == 2
+
+
 async def test_failed_lists_are_retried_with_backoff():
     """An outage at the start delays the sync and nothing else."""
     server, time = fakeserver.FakeServer(), builders.FakeClock()

@@ -25,8 +25,6 @@ JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _CONNECT_TIMEOUT_S: Final = 10.0
-# Bookmarks come about every minute; a watch that is silent for longer has a dead peer.
-_STREAM_SILENCE_S: Final = 150.0
 Query = Mapping[str, str]
 
 
@@ -109,13 +107,23 @@ class HttpApiServer:
         time: clock.Clock,
         measured: metrics.Metrics,
         timeout_s: float,
+        silence_s: float = 150.0,
     ) -> None:
-        """Prepare; the connections open with the first call."""
+        """Prepare; the connections open with the first call.
+
+        Args:
+            configuration: address and credentials.
+            time: for the length of calls.
+            measured: counts calls.
+            timeout_s: bound on a call that does not say its own.
+            silence_s: a watch that says nothing for so long is broken off.
+        """
         self._configuration = configuration
         self._rest = rest.RESTClientObject(configuration)
         self._clock = time
         self._metrics = measured
         self._timeout_s = timeout_s
+        self._silence_s = silence_s
 
     async def close(self) -> None:
         """Close the connections."""
@@ -167,7 +175,7 @@ class HttpApiServer:
 
     async def stream(self, path: str, *, query: Query) -> AsyncIterator[dict[str, Any]]:
         """Yield the documents of a watch until the server ends it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_STREAM_SILENCE_S)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._silence_s)
         with _network_errors(f"WATCH {path}"):
             response = await self._send("GET", path, query=query, body=None, content_type=JSON, timeout=timeout)
         self._metrics.requests.labels(verb="WATCH", code=str(response.status)).inc()

@@ -1,8 +1,8 @@
 """The parts put together: reflectors feed the cache, the cache feeds the queue, the leader's workers empty it."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 from paceline.controller import (
     apiserver,
@@ -44,7 +44,7 @@ _OVERDUE_S: Final = 30.0
 class Core:
     """The controller of one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - collaborators, each used
         self,
         *,
         configured: settings.Settings,
@@ -53,8 +53,20 @@ class Core:
         fetch: poller.Fetch,
         time: clock.Clock,
         measured: metrics.Metrics,
+        lost: Callable[[errors.LeaseLostError], None],
     ) -> None:
-        """Put the parts together; nothing runs yet."""
+        """Put the parts together; nothing runs yet.
+
+        Args:
+            configured: the process's settings.
+            rooms: by the name of their kind.
+            server: where everything is read and written.
+            fetch: how pods are asked.
+            time: the clock of all parts.
+            measured: what /metrics shows.
+            lost: told the moment that this process may not write any more; should not return.
+        """
+        self._lost = lost
         self._settings = configured
         self._rooms = rooms
         self._clock = time
@@ -122,13 +134,13 @@ class Core:
         """Run until cancelled.
 
         Raises:
-            ExceptionGroup: with a LeaseLostError, when another may be the leader.
+            ExceptionGroup: with a LeaseLostError, when another may be the leader and ``lost`` has returned.
         """
         async with asyncio.TaskGroup() as tasks:
             for one in (*self.reflectors, *self._fleet_reflectors):
                 tasks.create_task(one.run(), name=f"reflect {one.kind.plural}")
             await self.lease.acquire()
-            tasks.create_task(self.lease.hold(), name="lease")
+            tasks.create_task(self._while_leading(self.lease.hold()), name="lease")
             while not self.is_synced:
                 await self._clock.sleep(_SYNC_POLL_S)
             logs.get().info("cache_synced")
@@ -136,7 +148,15 @@ class Core:
             tasks.create_task(self._resync(), name="resync")
             tasks.create_task(self._keep_house(), name="housekeeping")
             for number in range(self._settings.workers):
-                tasks.create_task(self._work(), name=f"worker {number}")
+                tasks.create_task(self._while_leading(self._work()), name=f"worker {number}")
+
+    async def _while_leading(self, task: Coroutine[Any, Any, None]) -> None:
+        """Await ``task``; a lost lease is told here and not after the others have ended, since one may not end."""
+        try:
+            await task
+        except errors.LeaseLostError as error:
+            self._lost(error)
+            raise
 
     async def _work(self) -> None:
         while True:
@@ -207,12 +227,3 @@ class Core:
             time=self._clock,
             measured=self._metrics,
         )
-
-
-def lost_lease(failure: BaseException) -> errors.LeaseLostError | None:
-    """Return the lost lease among what ended ``Core.run``."""
-    if isinstance(failure, errors.LeaseLostError):
-        return failure
-    if isinstance(failure, BaseExceptionGroup):
-        return next((found for one in failure.exceptions if (found := lost_lease(one))), None)
-    return None

@@ -155,7 +155,9 @@ class Lease:
             holder = (found.get("spec") or {}).get("holderIdentity")
             if holder != self._settings.identity:
                 self._lose(f"the lease is held by {holder or 'nobody'}", error)
-            # Somebody edited an annotation, or our own renewal arrived though its answer did not.
+            # Somebody edited an annotation, or our own renewal arrived though its answer did not. Kept before the next
+            # try: when that fails too, the one after it must not meet the same conflict again.
+            self._held = found
             self._held = await self._put({**found, "spec": self._spec(found["spec"])})
         self._held_until = began + self._settings.lease_renew_deadline
 

@@ -5,14 +5,16 @@ fact a pass uses comes from our own cache.
 """
 
 import asyncio
+import itertools
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, Final
 
 import kopf
 
 from paceline.api import base
-from paceline.controller import apiserver, clock, core, health, logs, metrics, poller, rooms, settings
+from paceline.controller import apiserver, clock, core, errors, health, logs, metrics, poller, rooms, settings
 from paceline.planning import kinds
 from paceline.planning.plan import Key
 
@@ -81,6 +83,7 @@ class Process:
             time=self._clock,
             measured=self._metrics,
             timeout_s=self._settings.api_timeout,
+            silence_s=self._settings.watch_silence,
         )
         fetch = poller.HttpFetch(timeout_s=self._settings.poll_timeout)
         self._core = core.Core(
@@ -90,6 +93,7 @@ class Process:
             fetch=poller.Fetches(pods=fetch, server=server.text),
             time=self._clock,
             measured=self._metrics,
+            lost=_end_at_once,
         )
         endpoint = health.HealthServer(complaint=self._core.complaint, is_ready=self._is_ready, measured=self._metrics)
         self._closing = [endpoint.stop, fetch.close, server.close]
@@ -112,12 +116,6 @@ class Process:
         if task.cancelled() or task.exception() is None:
             return
         self.failure = task.exception()
-        lost = core.lost_lease(self.failure) if self.failure else None
-        if lost is not None:
-            # At once: whatever is still under way here could write beside the next leader.
-            logs.get().error("lease_lost", **{logs.ERROR: str(lost)})
-            sys.stderr.flush()
-            os._exit(EXIT_LEASE_LOST)
         logs.get().error("core_crashed", exc_info=self.failure)
         self._stop.set()
 
@@ -132,11 +130,27 @@ class Process:
         logs.get().info("stopped")
 
 
+def _end_at_once(lost: errors.LeaseLostError) -> None:
+    """End the process: whatever is still under way here could write beside the next leader."""
+    logs.get().error("lease_lost", **{logs.ERROR: str(lost)})
+    sys.stderr.flush()
+    os._exit(EXIT_LEASE_LOST)
+
+
 def _configure(kopf_settings: kopf.OperatorSettings) -> None:
     kopf_settings.posting.enabled = False
     kopf_settings.posting.loggers = False
+    # An outage must not end a follower: only the lease decides who goes, and a new process would fare no better.
+    kopf_settings.networking.error_backoffs = _Patience()
     # Our kinds are fixed, and the permission to watch CRDs and namespaces would be for this alone.
     kopf_settings.scanning.disabled = True
+
+
+class _Patience:
+    """Seconds between tries of kopf's requests, without end; by default it gives up after a minute."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1, 1, 2, 3, 5, 8, 13, 21), itertools.repeat(30))
 
 
 async def _login(**_: Any) -> kopf.ConnectionInfo:

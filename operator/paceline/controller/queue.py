@@ -5,6 +5,7 @@ workers wait on it.
 """
 
 import asyncio
+import contextlib
 import heapq
 import random
 from collections.abc import Callable, Hashable
@@ -164,7 +165,8 @@ class WorkQueue(Generic[KeyT]):
     async def _wait(self) -> None:
         due = self._schedule.next_due()
         timeout = None if due is None else max(0.0, due - self._clock.monotonic())
-        try:
-            await asyncio.wait_for(self._changed.wait(), timeout)
-        except TimeoutError:
-            return
+        # Not wait_for: before Python 3.12 it loses a cancellation that comes as the event is set, and a worker that
+        # cannot be cancelled keeps a process alive that has lost its lease.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()

@@ -1,9 +1,11 @@
 """List and watch: keeps one kind's part of the cache equal to the cluster.
 
 A list replaces the store, so that what vanished while no watch was open is noticed and its owner told. The watch goes
-on from its last version, bookmarks included; a version that is too old (410) leads to a new list.
+on from its last version, bookmarks included; a version that is too old (410) leads to a new list. A watch whose peer
+has died says nothing at all: it is given up when nothing came for too long, and at once when a write of ours is missed.
 """
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -74,6 +76,7 @@ class Reflector:
         self._clock = time
         self._metrics = measured
         self._version: str | None = None
+        self._open: asyncio.Timeout | None = None
         self._failures = 0
         wanted = selector(kind)
         self._selected = ({"labelSelector": wanted} if wanted else {}) if selection is None else dict(selection)
@@ -82,6 +85,7 @@ class Reflector:
     async def run(self) -> None:
         """Keep the cache equal to the cluster, for ever."""
         while True:
+            began = self._clock.monotonic()
             try:
                 if self._version is None:
                     await self._list()
@@ -93,11 +97,17 @@ class Reflector:
             except errors.GoneError:
                 self._version = None
             except errors.ControllerError as error:
+                if self._clock.monotonic() - began > _RETRY_S[1]:
+                    # It stood for long: a balancer that cuts what is idle must not make us ever slower to come back.
+                    self._failures = 0
                 await self._recover(error)
 
     def relist(self) -> None:
-        """Make the next connection start from a new list."""
+        """Start from a new list, at once: the watch that is open may be one that will never say anything again."""
         self._version = None
+        if self._open is not None:
+            self._open.reschedule(0.0)
+            self._open = None
 
     async def _recover(self, error: errors.ControllerError) -> None:
         """Wait, then list again: after an error nobody knows what the watch has missed."""
@@ -136,16 +146,21 @@ class Reflector:
             "timeoutSeconds": str(random.randint(*_WATCH_S)),  # noqa: S311 - jitter
             **self._selected,
         }
-        async for event in self._server.stream(apiserver.collection(self.kind, self.namespace), query=query):
-            self._take(event)
-            self._failures = 0
-            if self._version is None:
-                return
+        try:
+            async with asyncio.timeout(None) as self._open:
+                async for event in self._server.stream(apiserver.collection(self.kind, self.namespace), query=query):
+                    self._take(event)
+                    self._failures = 0
+        except TimeoutError:
+            self._log.info("watch_given_up")
+        finally:
+            self._open = None
 
     def _take(self, event: Mapping[str, Any]) -> None:
         told, manifest = event.get("type"), event.get("object") or {}
         if told == "ERROR":
             raise errors.from_status(int(manifest.get("code") or 500), manifest)
+        # A new list was asked for a moment ago: what is still told here must not put it off.
         if self._version is not None:
             self._version = manifest["metadata"]["resourceVersion"]
         if told in ("ADDED", "MODIFIED"):

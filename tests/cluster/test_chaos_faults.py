@@ -1,0 +1,153 @@
+"""Both rooms behind an API server that fails: whatever the faults, the end is that of an undisturbed life."""
+
+import asyncio
+
+import pytest
+
+import faultproxy
+import harness
+from faultproxy import Fault, Watches
+from life import Life, undisturbed
+from paceline.planning import kinds
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+SETTINGS = {
+    # A hung call costs this; the lease's renewals have half of their deadline.
+    "PACELINE_API_TIMEOUT": "2s",
+    "PACELINE_WATCH_SILENCE": "10s",
+}
+
+
+@pytest.fixture
+def settings(settings):
+    """Add what this module's operator needs."""
+    return {**settings, **SETTINGS}
+
+
+@pytest.fixture
+async def life(api, namespace):
+    """A life in the test's namespace, its pods played."""
+    life = Life(api, namespace)
+    async with life.played():
+        yield life
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    """Holds the end of an undisturbed life once it is known."""
+    return {}
+
+
+@pytest.fixture
+async def end(control_plane, api, tmp_path, wanted):
+    """The end of an undisturbed life."""
+    if not wanted:
+        async with undisturbed(api) as life, life.played():
+            confined = {"PACELINE_NAMESPACE": life.namespace, "PACELINE_NAMESPACES": life.namespace}
+            with harness.run_operator(control_plane.kubeconfig, log=tmp_path / "undisturbed", **confined) as operator:
+                await life.begin()
+                await life.ended(operator=operator)
+                wanted.update(await life.end_state())
+    return wanted
+
+
+@pytest.fixture
+async def proxied(control_plane, tmp_path):
+    """The proxy, and the kubeconfig that leads through it."""
+    async with faultproxy.fault_proxy(control_plane.kubeconfig, folder=tmp_path) as opened:
+        yield opened
+
+
+MIXED = [fault for fault in Fault if fault is not Fault.HUNG]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [pytest.param(MIXED, id="by-turns"), *(pytest.param([one], id=one.name, marks=pytest.mark.chaos) for one in Fault)],
+)
+async def test_every_call_fails_once_and_the_end_is_the_same(proxied, life, end, settings, tmp_path, faults):
+    """Lists, watches, writes and renewals: each call meets a fault at its first try, and again after each success."""
+    proxy, kubeconfig = proxied
+    proxy.choose = faultproxy.EveryCall(*faults)
+    with harness.run_operator(kubeconfig, log=tmp_path / "log", **settings) as operator:
+        await life.begin()
+        await life.ended(operator=operator)
+        await life.settles(end)
+        assert operator.process.poll() is None, operator.tail()
+        assert operator.lines("pass_crashed") == []
+    assert set(proxy.injected) == set(faults)
+    assert {method for method, _ in proxy.paths} >= {"POST", "PATCH", "PUT", "DELETE"}
+    assert faultproxy.duplicates(proxy.writes) == []
+
+
+async def test_watches_cut_all_the_time_lose_nothing(proxied, life, end, settings, tmp_path):
+    """A cut watch goes on where it was, or from a new list."""
+    proxy, kubeconfig = proxied
+
+    async def cut():
+        while True:
+            await asyncio.sleep(2.0)
+            proxy.cut_watches()
+
+    with harness.run_operator(kubeconfig, log=tmp_path / "log", **settings) as operator:
+        cutting = asyncio.create_task(cut())
+        await life.begin()
+        await life.ended(operator=operator)
+        cutting.cancel()
+        await life.settles(end)
+        assert operator.lines("watch_failed")
+        assert operator.lines("pass_crashed") == []
+    assert faultproxy.duplicates(proxy.writes) == []
+
+
+@pytest.mark.parametrize(
+    "noticed",
+    [
+        pytest.param(("5s", "watch_failed"), id="silence-limit"),
+        pytest.param(("600s", "watch_given_up"), id="missed-write", marks=pytest.mark.chaos),
+    ],
+)
+async def test_dead_watches_are_noticed(proxied, life, end, settings, tmp_path, noticed):
+    """Connections that stay open and say nothing: given up when silent for too long, or when a write is missed."""
+    (proxy, kubeconfig), (silence, told) = proxied, noticed
+    quick = {**settings, "PACELINE_WATCH_SILENCE": silence}
+    with harness.run_operator(kubeconfig, log=tmp_path / "log", **quick) as operator:
+        await operator.ready()
+        await operator.leading()
+        proxy.watches = Watches.SILENT
+        proxy.cut_watches()
+        await life.begin()
+        await harness.until(lambda: bool(operator.lines(told)), within_s=90, saying=operator.tail)
+        proxy.watches = Watches.OPEN
+        await life.ended(operator=operator)
+        await life.settles(end)
+    assert faultproxy.duplicates(proxy.writes) == []
+
+
+async def test_objects_gone_while_the_watch_history_expired_come_back(proxied, life, end, settings, tmp_path):
+    """410 leads to a new list; what was deleted meanwhile is told to its owner, which makes it again."""
+    proxy, kubeconfig = proxied
+    with harness.run_operator(kubeconfig, log=tmp_path / "log", **settings) as operator:
+        await life.begin()
+        await life.ended(operator=operator)
+        await life.settles(end)
+        proxy.watches = Watches.SILENT
+        proxy.cut_watches()
+        (server,) = await life.api.items(kinds.DEPLOYMENT, life.namespace)
+        await life.api.delete(kinds.SERVICE, life.namespace, "served")
+        await life.api.delete(kinds.DEPLOYMENT, life.namespace, server["metadata"]["name"])
+        proxy.watches = Watches.EXPIRED
+        proxy.cut_watches()
+        before = len(relisted(operator))
+        await harness.until(lambda: len(relisted(operator)) > before, within_s=30, saying=operator.tail)
+        proxy.watches = Watches.OPEN
+        await life.settles(end)
+        (again,) = await life.api.items(kinds.DEPLOYMENT, life.namespace)
+        assert again["metadata"]["uid"] != server["metadata"]["uid"]
+        assert operator.process.poll() is None
+
+
+def relisted(operator):
+    """Return the lists of Services that an operator has made."""
+    return [one for one in operator.lines("cache_listed") if one["kind"] == "Service"]
