@@ -1,5 +1,6 @@
 """Verdicts: what passes, what fails, and what must never be either."""
 
+import dataclasses
 import random
 
 import pytest
@@ -150,6 +151,30 @@ def test_equal_samples_keep_the_width_of_counting() -> None:
     assert found.lower is not None
     assert found.ratio is not None
     assert found.lower < found.ratio * 0.98
+
+
+def on_nodes(ours: str, theirs: str) -> list[Measurement]:
+    """Return a gain of 12 % with each arm on a node."""
+    return [one.model_copy(update={"node": ours if one.arm == "A" else theirs}) for one in builders.rounds((1.12,) * 4)]
+
+
+def test_spread_between_nodes_is_in_the_bounds_of_arms_that_live_apart() -> None:
+    """No number of rounds averages it out; on one node it drops out of the ratio."""
+    apart = dataclasses.replace(GAIN, node_spread_percent=5.0)
+    assert compare(on_nodes("one", "two"), GAIN).verdict is judge.Verdict.PASS
+    assert compare(on_nodes("one", "one"), apart).verdict is judge.Verdict.PASS
+    found = compare(on_nodes("one", "two"), apart)
+    assert (found.verdict, found.reason) == (judge.Verdict.INCONCLUSIVE, judge.Reason.TOO_NOISY)
+
+
+def test_arms_that_swap_nodes_are_compared_on_both() -> None:
+    """Two pairs of nodes tell more than one."""
+    apart = dataclasses.replace(GAIN, node_spread_percent=5.0)
+    swapped = [
+        one.model_copy(update={"node": "one" if (one.arm == "A") == bool(one.round % 2) else "two"})
+        for one in builders.rounds((1.12,) * 4)
+    ]
+    assert (compare(swapped, apart).lower or 0) > (compare(on_nodes("one", "two"), apart).lower or 0)
 
 
 LOG_RATIOS = st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=2, max_size=6)

@@ -69,6 +69,9 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--max-{kind}-ms", type=float, help="limit at every concurrency")
         parser.add_argument(f"--max-{kind}-increase-percent", type=float, help="limit against the rival")
     parser.add_argument(
+        "--node-spread-percent", type=float, default=0.0, help="between nodes, for arms on different ones (%(default)s)"
+    )
+    parser.add_argument(
         "--answer-tolerance-percent",
         type=float,
         help="how much less often the candidate may give the rival's greedy answers than the rival itself; not asked "
@@ -83,6 +86,7 @@ def policy_of(options: argparse.Namespace) -> judge.Policy:
     if not 1 <= options.min_rounds <= options.max_rounds:
         raise exits.UsageError("--min-rounds must be at least 1 and not above --max-rounds")
     asked = [options.min_gain_percent, options.max_regression_percent, options.band_floor_percent]
+    asked.append(options.node_spread_percent)
     asked += [limit for name in (*_LIMITS, "answer_tolerance_percent") if (limit := getattr(options, name)) is not None]
     if not all(math.isfinite(one) and one >= 0 for one in asked) or options.max_regression_percent >= 100:  # noqa: PLR2004
         raise exits.UsageError("a limit is a number of at least 0, and --max-regression-percent is below 100")
@@ -101,6 +105,7 @@ def policy_of(options: argparse.Namespace) -> judge.Policy:
         max_itl_ms=options.max_itl_ms,
         max_ttft_increase_percent=options.max_ttft_increase_percent,
         max_itl_increase_percent=options.max_itl_increase_percent,
+        node_spread_percent=options.node_spread_percent,
         answer_tolerance_percent=options.answer_tolerance_percent,
     )
 

@@ -22,6 +22,8 @@ Quantity = Callable[[Pair], float | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
     round: int
+    nodes: tuple[str, str]
+    """The candidate's and the rival's."""
     value: float
     resolution: float
 
@@ -78,6 +80,7 @@ def _weighted(
             samples.append(
                 _Sample(
                     round=half[0].round,
+                    nodes=_nodes(half[0]),
                     value=math.fsum(share * value for share, value in values),
                     resolution=math.sqrt(variance),
                 )
@@ -85,9 +88,13 @@ def _weighted(
     return samples
 
 
+def _nodes(one: Pair) -> tuple[str, str]:
+    return one.candidate.node, one.rival.node
+
+
 def _of_band(paired: Paired, band: tuple[int, str], quantity: Quantity) -> list[_Sample]:
     return [
-        _Sample(round=one.round, value=value, resolution=one.resolution)
+        _Sample(round=one.round, nodes=_nodes(one), value=value, resolution=one.resolution)
         for one in paired.pairs
         if one.band == band and (value := quantity(one)) is not None
     ]
@@ -129,8 +136,24 @@ def _bounds(samples: Sequence[_Sample], rounds: Sequence[int], policy: Policy) -
     if len(samples) < interval.MIN_SAMPLES:
         return None
     resolution = math.sqrt(math.fsum(one.resolution**2 for one in samples) / len(samples))
-    tail = _tail(samples, rounds, policy)
-    return interval.of_samples([one.value for one in samples], tail=tail, resolution=resolution)
+    return interval.of_samples(
+        [one.value for one in samples],
+        tail=_tail(samples, rounds, policy),
+        resolution=resolution,
+        shared=_node_spread(samples, policy),
+    )
+
+
+def _node_spread(samples: Sequence[_Sample], policy: Policy) -> float:
+    """Return the standard deviation that nodes give the mean ratio: none where both arms shared one.
+
+    Arms that swap nodes are compared on as many pairs of them, and the spread shrinks with their number.
+    """
+    apart = {one.nodes for one in samples if one.nodes[0] != one.nodes[1]}
+    if not apart or not policy.node_spread_percent:
+        return 0.0
+    share = sum(one.nodes in apart for one in samples) / len(samples)
+    return share * math.sqrt(2.0 / len(apart)) * policy.node_spread_percent / 100.0
 
 
 def _tail(samples: Sequence[_Sample], rounds: Sequence[int], policy: Policy) -> float:

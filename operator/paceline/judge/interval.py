@@ -37,7 +37,9 @@ class Interval:
     upper: float
 
 
-def of_samples(samples: Sequence[float], *, tail: float, resolution: float = 0.0) -> Interval | None:
+def of_samples(
+    samples: Sequence[float], *, tail: float, resolution: float = 0.0, shared: float = 0.0
+) -> Interval | None:
     """Return the two-sided interval of the geometric mean; None for fewer than MIN_SAMPLES.
 
     Args:
@@ -45,12 +47,14 @@ def of_samples(samples: Sequence[float], *, tail: float, resolution: float = 0.0
         tail: probability of either bound to be wrong.
         resolution: standard deviation of one sample that comes from counting alone; the spread is never taken for less,
             since two samples may agree by chance.
+        shared: standard deviation of what all samples have in common, so that no number of them averages it out.
     """
     if len(samples) < MIN_SAMPLES:
         return None
     mean = math.fsum(samples) / len(samples)
     spread = max(statistics.stdev(samples), resolution) * math.sqrt(_inflation(samples, mean))
-    return around(mean, student.quantile(tail, len(samples) - 1) * spread / math.sqrt(len(samples)))
+    own = student.quantile(tail, len(samples) - 1) * spread / math.sqrt(len(samples))
+    return around(mean, math.hypot(own, statistics.NormalDist().inv_cdf(1.0 - tail) * shared))
 
 
 def of_log_ratios(

@@ -38,6 +38,8 @@ class Policy:
     max_ttft_increase_percent: float | None = None
     """Against the rival, over all bands by their weights."""
     max_itl_increase_percent: float | None = None
+    node_spread_percent: float = 0.0
+    """Standard deviation of throughput between nodes, for arms that lived side by side on different ones."""
     answer_tolerance_percent: float | None = None
     """Percentage points by which the candidate may agree with its control less often than the control with itself."""
 

@@ -72,6 +72,7 @@ def policy(analysis: AnalysisSpec, rival: str) -> comparison.Policy:
         max_itl_ms=limits.max_itl_milliseconds,
         max_ttft_increase_percent=limits.max_ttft_increase_percent,
         max_itl_increase_percent=limits.max_itl_increase_percent,
+        node_spread_percent=analysis.node_spread_percent,
         answer_tolerance_percent=analysis.answer_tolerance_percent if rival == "Control" else None,
     )
 
