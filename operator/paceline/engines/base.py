@@ -48,6 +48,10 @@ class ServeRequest:
     args: Sequence[str] = ()
     speculation: Speculation | None = None
     extraction: Extraction | None = None
+    version: str = ""
+    """The engine's; empty where nothing depends on it."""
+    drain_s: int = 0
+    """Seconds that requests in flight get to end after SIGTERM; 0 leaves it to the engine, and vLLM aborts them."""
 
 
 class Engine(Protocol):
@@ -75,6 +79,7 @@ class Engine(Protocol):
         ...
 
 
+_NUMBERS = re.compile(r"[0-9]+")
 _TAG = re.compile(r":v?(?P<version>[0-9]+\.[0-9]+(\.[0-9]+)?)")
 
 
@@ -93,3 +98,9 @@ def version_of(engine: EngineSpec) -> str:
             'set spec.engine.version, e.g. "0.33.0"'
         )
     return found["version"]
+
+
+def is_at_least(version: str, since: tuple[int, int]) -> bool:
+    """Return whether a version such as ``0.18.0rc1`` is of this release or a later one."""
+    numbers = [int(one) for one in _NUMBERS.findall(version)[:2]]
+    return tuple(numbers) >= since

@@ -4,6 +4,7 @@ import json
 from typing import Any, Final
 
 from paceline.api.speculation import SuffixSpec
+from paceline.engines import base
 from paceline.engines.base import Extraction, ServeRequest, Speculation
 
 # Asks the server on the loopback, whatever name it serves under; proxies of the environment are not for that. The first
@@ -29,6 +30,8 @@ except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
 """
 # Not a real draft: vLLM runs extraction as if it were a method of speculation, one token ahead.
 _EXTRACT_TOKENS: Final = 1
+# --shutdown-timeout (vllm#34730); without it SIGTERM aborts what is in flight.
+_DRAINS_SINCE: Final = (0, 18)
 
 
 class Vllm:
@@ -54,6 +57,8 @@ class Vllm:
         if request.extraction:
             command += ["--speculative-config", _compact(_extraction(request.extraction))]
             command += ["--kv-transfer-config", _compact(_kv_transfer(request.extraction))]
+        if request.drain_s and base.is_at_least(request.version, _DRAINS_SINCE):
+            command.append(f"--shutdown-timeout={request.drain_s}")
         return command + list(request.args)
 
 

@@ -13,7 +13,7 @@ from paceline.engines import methods
 from paceline.engines.base import ServeRequest, Speculation
 from paceline.planning import conditions, kinds, plan
 from paceline.rollout import revisions
-from paceline.workloads import engines, pods
+from paceline.workloads import endings, engines, pods
 
 SERVER: Final = "server"
 # A measuring copy's pods: no Service selects this part, nor does the Deployment of the revision that is copied.
@@ -160,6 +160,8 @@ def _request(inputs: revisions.Inputs, *, target: sources.Location, draft: sourc
         port=stages.ENGINE_PORT,
         args=inputs.engine.args,
         speculation=_speculation(inputs, draft),
+        version=inputs.engine_version,
+        drain_s=endings.of(inputs.engine.pod_template).drain_s,
     )
 
 

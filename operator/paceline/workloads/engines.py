@@ -5,7 +5,7 @@ from typing import Any, Final
 from paceline.api.engine import EngineSpec
 from paceline.engines import registry
 from paceline.engines.base import ServeRequest
-from paceline.workloads import pods
+from paceline.workloads import endings, pods
 
 CONTAINER: Final = "engine"
 _STARTUP_PERIOD_S: Final = 5
@@ -39,6 +39,7 @@ def server_container(
         "timeoutSeconds": _FIRST_COMPLETION_S,
         "failureThreshold": max(1, round(startup_budget_s / _STARTUP_PERIOD_S)),
     }
+    rendered["lifecycle"] = endings.of(engine.pod_template).lifecycle
     rendered["livenessProbe"] = {**health, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6}
     rendered["readinessProbe"] = {**health, "periodSeconds": 5, "timeoutSeconds": 10, "failureThreshold": 3}
     return rendered

@@ -114,7 +114,7 @@ def pod_template(  # noqa: PLR0913 - the parts of a pod, by keyword
         "restartPolicy": restart_policy,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _grace(template),
+        "terminationGracePeriodSeconds": grace_s(template),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": template.run_as_user or DEFAULT_USER,
@@ -138,7 +138,8 @@ def _env(variable: EnvVar) -> dict[str, Any]:
     return variable.wire()
 
 
-def _grace(template: PodTemplate) -> int:
+def grace_s(template: PodTemplate) -> int:
+    """Return the seconds between a pod's deletion and its kill."""
     if template.termination_grace_period is None:
         return DEFAULT_GRACE_S
     return int(base.parse_duration(template.termination_grace_period).total_seconds())

@@ -3,9 +3,10 @@
 It takes ``vllm serve``'s command line, so that the operator's own templates start it. What a test wants of it comes by
 environment, by what the arm drafts, since all arms of one resource share their environment:
 
-- ``STANDIN_SPEEDS``: ``{"none": 200, "ngram": 300}``, tokens a second of one stream;
-- ``STANDIN_FAULTS``: ``{"ngram": "crash"}``; ``crash`` ends at the start, ``deaf`` answers /health and no request,
-  ``errors`` answers 500, ``dead`` drafts and accepts nothing;
+- ``STANDIN_SPEEDS``: ``{"none": 200, "ngram": 300, "ngram:5": 150}``, tokens a second of one stream, also by tokens
+  drafted;
+- ``STANDIN_FAULTS``: ``{"ngram:5": "crash"}``, alike; ``crash`` ends at the start, ``deaf`` answers /health and no
+  request, ``errors`` answers 500, ``dead`` drafts and accepts nothing;
 - ``STANDIN_STARTUP_S``: seconds until it listens; ``STANDIN_PREFILL_S``: seconds to a first token;
 - ``STANDIN_SLOTS``: streams that decode at once, further ones wait, as beyond ``--max-num-seqs``;
 - ``STANDIN_ACCEPTED``: accepted tokens a draft.
@@ -62,8 +63,8 @@ class Engine:
         self.model = options.model
         self.method = speculative.get("method", "none")
         self.tokens = int(speculative.get("num_speculative_tokens", 0))
-        self.speed = float(json.loads(environment.get("STANDIN_SPEEDS", "{}")).get(self.method, 200.0))
-        self.fault = json.loads(environment.get("STANDIN_FAULTS", "{}")).get(self.method, "")
+        self.speed = float(self._told(environment, "STANDIN_SPEEDS", 200.0))
+        self.fault = self._told(environment, "STANDIN_FAULTS", "")
         self.accepted = float(environment.get("STANDIN_ACCEPTED", "1.0"))
         self.prefill_s = float(environment.get("STANDIN_PREFILL_S", "0.02"))
         self.slots = asyncio.Semaphore(int(environment.get("STANDIN_SLOTS", "256")))
@@ -72,6 +73,10 @@ class Engine:
         self.running = self.waiting = self.finished = self.aborted = 0
         self.prompt_tokens = self.generated = self.drafts = self.taken = 0
         self.ttft, self.itl = Histogram(), Histogram()
+
+    def _told(self, environment, name, default):
+        table = json.loads(environment.get(name, "{}"))
+        return table.get(f"{self.method}:{self.tokens}", table.get(self.method, default))
 
     async def generate(self, prompt, count):
         """Yield (words, tokens so far); the same words for the same prompt, whatever is drafted."""
