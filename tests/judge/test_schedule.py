@@ -91,6 +91,27 @@ def test_nothing_measured_proposes_nothing(blocks: list[Measurement]) -> None:
     assert found.advice is schedule.Advice.NONE
 
 
+def band(concurrency: int, lower: float, upper: float) -> judge.Band:
+    """Return a band with bounds."""
+    return judge.Band(concurrency=concurrency, ratio=(lower * upper) ** 0.5, lower=lower, upper=upper)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "steps"),
+    [
+        ({1: (1.2, 1.4), 8: (1.1, 1.2), 64: (0.6, 0.8)}, [(8, 3), (64, 0)]),
+        ({1: (1.2, 1.4), 8: (0.9, 1.2), 64: (0.6, 0.8)}, [(1, 3), (64, 0)]),
+        ({1: (1.2, 1.4), 8: (0.9, 1.2)}, []),
+        ({1: (0.5, 0.7), 8: (0.6, 0.8)}, []),
+    ],
+    ids=["both", "doubt goes with the larger", "doubt is no cost", "no gain anywhere"],
+)
+def test_one_number_tells_where_it_pays(bounds: dict[int, tuple[float, float]], steps: list[tuple[int, int]]) -> None:
+    """And where it costs; only if it does both there is something to propose."""
+    found = schedule.split([band(concurrency, *both) for concurrency, both in bounds.items()], tokens=3)
+    assert [(step.concurrency, step.tokens) for step in found] == steps
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 200), st.integers(0, 8)), min_size=1, max_size=8, unique_by=lambda one: one[0])
 )

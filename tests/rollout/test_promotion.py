@@ -257,3 +257,28 @@ def test_new_operator_version_restarts_nothing(monkeypatch: pytest.MonkeyPatch) 
     cluster.settle()
     after = cluster.objects(kinds.DEPLOYMENT)
     assert after[0]["spec"]["template"] == before[0]["spec"]["template"]
+
+
+@pytest.mark.parametrize(("crowd", "decision"), [(0.9, "Promoted"), (0.5, "Rejected")])
+def test_candidate_that_loses_in_a_crowd_is_told_of_a_schedule(crowd: float, decision: str) -> None:
+    """Whether the whole wins or not, a schedule may win more."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    measure = cluster.measure
+
+    def crowded(config):
+        told = measure(config)
+        candidate = config.arms[0].arm
+        blocks = [
+            one.model_copy(update={"output_tokens": round(one.output_tokens * crowd / 1.5)})
+            if one.arm == candidate and one.concurrency == 8
+            else one
+            for one in told.measurements
+        ]
+        return told.model_copy(update={"measurements": blocks})
+
+    cluster.measure = crowded
+    cluster.settle()
+    record = history(cluster).stored[-1].record
+    assert record.decision == decision
+    assert "speculation.schedule [{upToConcurrency: 1, tokens: 3}, {upToConcurrency: 8, tokens: 0}]" in record.message

@@ -98,6 +98,21 @@ def propose(
     return _as_a_whole(steps, _constant(bands, found, tokens), policy)
 
 
+def split(bands: Sequence[Band], *, tokens: int) -> tuple[Step, ...]:
+    """Return where one number of tokens pays and where it costs, each beyond doubt; empty unless it does both.
+
+    Neighbouring concurrencies with the same answer are one step; one that is in doubt goes with the next larger one.
+    """
+    steps: list[Step] = []
+    for band in sorted(bands, key=lambda one: one.concurrency):
+        if band.lower > 1.0 or band.upper < 1.0:
+            step = _step(tokens if band.lower > 1.0 else 0, band)
+            if steps and steps[-1].tokens == step.tokens:
+                steps.pop()
+            steps.append(step)
+    return tuple(steps) if len({step.tokens for step in steps}) > 1 else ()
+
+
 def _measured(
     measurements: Sequence[Measurement], *, control: str, tokens: Mapping[str, int], policy: Policy, questions: int
 ) -> dict[tuple[str, int], Band]:

@@ -8,7 +8,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import analysis, copies, observe, readiness, records, rollback, steps, verbs
+from paceline.rollout import advice, analysis, copies, observe, readiness, records, rollback, steps, verbs
 from paceline.rollout.steps import Case, Step
 
 _FAILURES: Final = {
@@ -98,10 +98,11 @@ def _judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     for one in found:
         if one.comparison.verdict is comparison.Verdict.FAIL:
             reason = _FAILURES.get(one.comparison.reason, RolloutReason.ROLLED_BACK)
-            return rollback.reject(case, reason, f"{in_words(one)}.")
+            return rollback.reject(case, reason, f"{in_words(one)}.{advice.schedule_of(case, one)}")
     if all(one.comparison.verdict is comparison.Verdict.PASS for one in found):
         said = "; ".join(in_words(one) for one in found)
-        return promote(case, f"Candidate {names.short(case.record.candidate)} is promoted: {said}.")
+        more = "".join(advice.schedule_of(case, one) for one in found)
+        return promote(case, f"Candidate {names.short(case.record.candidate)} is promoted: {said}.{more}")
     over = analysis.out_of_time(case)
     if over:
         undecided = "; ".join(in_words(one) for one in found)
