@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from paceline.api import stages
+from paceline.api import report, stages
 from paceline.stages import inspection
 from paceline.stages.failures import PermanentError
 from stages import builders
@@ -56,9 +56,9 @@ def test_digest_changes_with_tokenizer_config_and_weights(tmp_path):
     ("break_it", "said"),
     [
         (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
-        (lambda folder: (folder / "config.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "config.json").write_text("{"), "is no JSON"),
         (lambda folder: (folder / "config.json").write_text("[]"), "no JSON object"),
-        (lambda folder: (folder / "config.json").write_text('{"hidden_size": 8}'), "num_hidden_layers, vocab_size"),
+        (lambda folder: (folder / "config.json").write_text('{"hidden_size": 8}'), "text backbone cannot be found"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "holds no tokenizer"),
         (lambda folder: (folder / "model.safetensors").unlink(), "only safetensors checkpoints"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x08"), "no safetensors file or is cut off"),
@@ -97,75 +97,96 @@ def _head(root, **config):
     folder = root / "head"
     folder.mkdir()
     decoder = {"hidden_size": 8, "vocab_size": 32, **config.pop("decoder", {})}
-    document = {"transformer_layer_config": decoder, "draft_vocab_size": 16, **config}
+    document = {
+        "speculators_model_type": "eagle3",
+        "transformer_layer_config": decoder,
+        "draft_vocab_size": 16,
+        **config,
+    }
     (folder / "config.json").write_text(json.dumps(document))
-    builders.write_safetensors(folder / "model.safetensors", {"fc.weight": (2, 2)})
+    builders.write_safetensors(folder / "model.safetensors", {"fc.weight": (8, 24), "layers.0.mlp.weight": (2, 2)})
     return folder
 
 
-def _problems(root, **fields):
+def _read(root, **fields):
     builders.write_target(root / "target")
-    return _inspect(root, head_path=str(root / "head"), **fields).head_problems
+    return _inspect(root, head_path=str(root / "head"), **fields)
 
 
-def test_fitting_head_has_no_problems(tmp_path):
-    """Sizes agree, and without a manifest nothing more is known."""
+def test_target_is_reported_with_all_its_facts(tmp_path):
+    """The control plane judges by them; the digest says of which target they are."""
+    builders.write_target(tmp_path / "target", num_nextn_predict_layers=1, model_type="deepseek_v3")
+    result = _inspect(tmp_path)
+    assert result.checkpoint.digest == result.digest
+    assert result.checkpoint.tokenizer_fingerprint.startswith("sha256:")
+    assert (result.checkpoint.layers, result.checkpoint.mtp.declared) == (30, True)
+    assert result.checkpoint.mtp.weights == "absent"
+    assert (result.head, result.head_problems) == (None, [])
+
+
+def test_head_is_reported_with_all_its_facts(tmp_path):
+    """Whether it fits is judged by the control plane, for the engine and parallelism of the spec."""
     _head(tmp_path, eagle_aux_hidden_state_layer_ids=[2, 15, 27])
-    assert _problems(tmp_path) == []
+    result = _read(tmp_path)
+    assert result.head_problems == []
+    assert (result.head.head_type, result.head.aux_layer_ids) == ("eagle3-speculators", [2, 15, 27])
+    assert (result.head.target_hidden_size, result.head.draft_vocabulary_size) == (8, 16)
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ({"decoder": {"hidden_size": 7168}}, "size 7168 and the target's have 8"),
-        ({"decoder": {"vocab_size": 129280}}, "vocabulary has 129280 tokens and the target's 32"),
-        ({"draft_vocab_size": 64}, "draft vocabulary of 64 exceeds"),
-        ({"eagle_aux_hidden_state_layer_ids": [2, 30, 58]}, "reads layer 58 and the target has 30"),
-        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [31]}}, "reads layer 31"),
-    ],
-)
-def test_head_for_another_model_is_told_by_its_config(tmp_path, config, said):
-    """A sibling's head is found out before a server loads it."""
-    _head(tmp_path, **config)
-    (problem,) = _problems(tmp_path)
-    assert said in problem
-
-
-def test_manifest_of_another_target_is_told(tmp_path):
+def test_manifest_says_for_which_target_a_head_was_trained(tmp_path):
     """Same sizes, another tokenizer: only the digests know."""
     folder = _head(tmp_path)
-    other = {"tokenizerDigest": "sha256:" + "b" * 64, "digest": "sha256:" + "c" * 64}
+    other = {"tokenizerFingerprint": "sha256:" + "b" * 64, "digest": "sha256:" + "c" * 64}
     (folder / "manifest.json").write_text(json.dumps({"target": other, "files": {}}))
-    assert [problem.split(" and ")[0] for problem in _problems(tmp_path)] == [
-        "the head was trained for tokenizer sha256:bbbbbbbbbbbb",
-        "the head was trained for target sha256:cccccccccccc",
-    ]
+    head = _read(tmp_path).head
+    assert (head.tokenizer_fingerprint, head.trained_for) == ("sha256:" + "b" * 64, "sha256:" + "c" * 64)
+
+
+def test_older_manifest_tells_an_equal_tokenizer_by_its_files(tmp_path):
+    """It has the digest of the files alone; equal files are an equal tokenizer."""
+    folder = _head(tmp_path)
+    target = _read(tmp_path)
+    (folder / "manifest.json").write_text(json.dumps({"target": {"tokenizerDigest": target.tokenizer_digest}}))
+    assert _read(tmp_path).head.tokenizer_fingerprint == target.checkpoint.tokenizer_fingerprint
 
 
 def test_changed_weights_are_told(tmp_path):
     """A published head is what its manifest says."""
     folder = _head(tmp_path)
     (folder / "manifest.json").write_text(json.dumps({"files": {"model.safetensors": builders.DIGEST}}))
-    (problem,) = _problems(tmp_path)
+    (problem,) = _read(tmp_path).head_problems
     assert "not what the head's manifest says" in problem
 
 
 def test_wanted_manifest_must_be_there(tmp_path):
     """A digest that was given is checked, not forgotten."""
     _head(tmp_path)
-    (problem,) = _problems(tmp_path, head_manifest_digest=builders.DIGEST)
+    (problem,) = _read(tmp_path, head_manifest_digest=builders.DIGEST).head_problems
     assert "holds no manifest.json" in problem
 
 
-@pytest.mark.parametrize(("vocabulary", "found"), [(32, 0), (7, 1)])
-def test_draft_model_needs_the_targets_vocabulary_and_not_its_shape(tmp_path, vocabulary, found):
-    """A small model of its own reads no hidden states, but proposes the target's tokens."""
-    _head(tmp_path, decoder={"hidden_size": 4, "vocab_size": vocabulary}, draft_vocab_size=None)
-    assert len(_problems(tmp_path, head_stands_alone=True)) == found
-
-
 def test_missing_head_names_the_drafts_uri(tmp_path):
-    """The message speaks of the head, not of the target."""
-    (problem,) = _problems(tmp_path)
-    assert problem.startswith("head folder")
-    assert "the draft's uri" in problem
+    """The message speaks of the head, not of the target, and there are no facts."""
+    result = _read(tmp_path)
+    assert result.head_problems[0].startswith("head folder")
+    assert result.head is None
+
+
+def test_facts_fit_the_report_whatever_the_files_hold(tmp_path):
+    """A termination message has 4 KiB: notes are dropped before facts, and facts before the result."""
+    wrong = {f"eagle_{number}": 0 for number in range(100)}
+    config = {"architectures": [f"{number}" * 200 for number in range(16)], "model_type": "\u00e9" * 256}
+    builders.write_target(
+        tmp_path / "target",
+        **config,
+        text_config={**wrong, "num_hidden_layers": 4}
+        | {
+            "hidden_size": 8,
+            "vocab_size": 9,
+            "num_attention_heads": "x" * 90,
+            "head_dim": "y" * 90,
+        },
+    )
+    result = _inspect(tmp_path)
+    assert report.encode(stages.StageReport(result=result))
+    assert result.layers == 4

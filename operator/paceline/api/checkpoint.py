@@ -62,6 +62,8 @@ class MtpFacts(ApiModel):
 class TargetCheckpoint(ApiModel):
     """A target."""
 
+    digest: Digest | None = None
+    """What tells it from any other target, where that was read."""
     architectures: Words = []
     model_type: ShortText = ""
     text_path: ShortText = ""
@@ -102,6 +104,7 @@ class HeadType(StrEnum):
     EAGLE1 = "eagle1"
     PEAGLE = "peagle"
     DFLASH = "dflash"
+    DSPARK = "dspark"
     MEDUSA = "medusa"
     MLP_SPECULATOR = "mlp_speculator"
     MTP = "mtp"
@@ -151,3 +154,26 @@ class HeadCheckpoint(ApiModel):
     trained_for: Digest | None = None
     """Digest of that target, likewise."""
     problems: Annotated[list[Problem], list_field(max_items=16)] = []
+
+
+class CheckpointStatus(ApiModel):
+    """What the target's files say about drafting for it, judged for the spec's engine and parallelism."""
+
+    backbone: Message = ""
+    """The language model: type, depth, width and vocabulary."""
+    mtp: Message = ""
+    """Whether the target can draft for itself: declared where, weights there or not, mapped by the engine or not."""
+    decision: ShortText = ""
+    """``use-native-mtp``, ``train-or-reuse-eagle3``, ``verify-then-decide`` or ``reject-at-tpN``."""
+    choice: ShortText = ""
+    """``native-mtp``, ``reuse-head``, ``warm-start``, ``train``, ``ngram-only`` or ``nothing``."""
+    reasons: Annotated[list[Message], list_field(max_items=4)] = []
+    head: Message = ""
+    """The draft head: kind, layers it reads, and vocabulary."""
+    tensor_parallel_sizes: Annotated[list[Annotated[int, pydantic.Field(ge=1)]], list_field(max_items=16)] = []
+    """Over how many GPUs of a node of eight the target divides."""
+    hidden_state_bytes_per_token: Bytes | None = None
+    tokenizer_fingerprint: Digest | None = None
+    estimate: Message = ""
+    """What extraction will need at most."""
+    problems: Annotated[list[Problem], list_field(max_items=32)] = []

@@ -24,6 +24,7 @@ class ConditionType(StrEnum):
     # DraftTrainingJob
     COMPLETE = "Complete"  # a head is published
     FAILED = "Failed"  # no head will come of this job
+    SKIPPED = "Skipped"  # no head is needed
     SUSPENDED = "Suspended"  # nothing runs because spec.suspend is set
 
 
@@ -45,6 +46,8 @@ class TrainingReason(StrEnum):
     INSPECTING = "Inspecting"  # Unknown: the target's files are being read; ends with the Inspect stage
     TARGET_READ = "TargetRead"  # True
     SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source is missing or lacks a file; ends when the spec changes
+    TARGET_UNFIT = "TargetUnfit"  # False: no head can be trained so; ends when the spec changes, or the engine
+    WORKSPACE_TOO_SMALL = "WorkspaceTooSmall"  # False, or Failed=True: hidden states exceed workspace.size
     FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
     OBJECT_REFUSED = "ObjectRefused"  # False: the API server will not have what the spec leads to; its own message
     INVALID_SPEC = "InvalidSpec"  # False: this operator cannot read the spec; ends when it changes
@@ -56,6 +59,8 @@ class TrainingReason(StrEnum):
     PUBLISHING = "Publishing"
     # Complete, Failed
     PUBLISHED = "Published"
+    NATIVE_MTP = "NativeMTP"  # Skipped=True: the target drafts for itself
+    HEAD_NEEDED = "HeadNeeded"  # Skipped=False
     NOT_PUBLISHED = "NotPublished"  # Complete=False while running
     STAGE_FAILED = "StageFailed"  # Failed=True: permanent, the message says what to change
     RETRIES_EXHAUSTED = "RetriesExhausted"  # Failed=True
@@ -78,6 +83,7 @@ class RolloutReason(StrEnum):
     SOURCE_UNREADABLE = "SourceUnreadable"
     TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
     HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
+    TARGET_UNFIT = "TargetUnfit"  # the target cannot be served so, with or without a draft; ends when the spec changes
     METHOD_UNSUPPORTED = "MethodUnsupported"  # this version of the engine does not draft so
     FOREIGN_OBJECT = "ForeignObject"
     OBJECT_REFUSED = "ObjectRefused"  # the API server will not have what the spec leads to; its own message

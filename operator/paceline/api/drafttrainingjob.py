@@ -18,6 +18,7 @@ from paceline.api.base import (
     list_field,
     text,
 )
+from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
 from paceline.api.podparts import PodTemplate
@@ -42,6 +43,7 @@ class Phase(StrEnum):
     RUNNING = "Running"
     SUSPENDED = "Suspended"
     COMPLETE = "Complete"
+    SKIPPED = "Skipped"
     FAILED = "Failed"
 
 
@@ -105,11 +107,16 @@ class EvaluationSpec(ApiModel):
     max_tokens: Annotated[int, pydantic.Field(ge=16, le=131072)] = 256
 
 
+VolumeSize = Annotated[str, text(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,3})?([kMGTPE]i?|Ki)?$")]
+
+
 class Workspace(ApiModel):
     """Volume for data, hidden states and checkpoints: 2 x hidden x (aux layers + 1) bytes a token."""
 
     claim_name: ObjectName
     sub_path: Annotated[str, text(max_length=256, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
+    size: VolumeSize | None = None
+    """What the run may fill, such as ``2Ti``; a run whose hidden states cannot fit is refused before it starts."""
 
 
 class OutputSpec(ApiModel):
@@ -155,6 +162,8 @@ class DraftTrainingJobSpec(ApiModel):
     )
 
     target: ModelSource
+    train_despite_mtp: bool = False
+    """Trains a head even for a target whose own multi-token prediction works; else such a run ends as Skipped."""
     engine: EngineSpec
     """The engine that regenerates answers, extracts hidden states and evaluates: the one that will serve."""
     trainer: TrainerSpec
@@ -228,6 +237,8 @@ class DraftTrainingJobStatus(ApiModel):
     progress: Progress | None = None
     stages: Annotated[list[StageStatus], list_field(max_items=16, keys=("name",))] = []
     target: TargetFacts | None = None
+    checkpoint: CheckpointStatus | None = None
+    """What the target's files say about drafting for it; absent until they are read."""
     output: TrainingOutput | None = None
     conditions: Annotated[list[Condition], list_field(max_items=16, keys=("type",))] = []
 

@@ -17,6 +17,7 @@ from paceline.api.base import (
     list_field,
     text,
 )
+from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
 from paceline.api.sources import ModelSource, PromptSource
@@ -290,6 +291,8 @@ class SpeculativeDeploymentStatus(ApiModel):
     rollout: RolloutStatus | None = None
     guard: GuardStatus | None = None
     target_digest: Digest | None = None
+    checkpoint: CheckpointStatus | None = None
+    """What the files of target and head say; absent until they are read."""
     conditions: Annotated[list[Condition], list_field(max_items=16, keys=("type",))] = []
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import pydantic
 
 from paceline.api.base import ApiModel, Digest, Message, ShortText, text
+from paceline.api.checkpoint import HeadCheckpoint, TargetCheckpoint
 
 CONFIG_PATH: Final = "/etc/paceline/stage.json"
 PROMPTS_DIR: Final = "/etc/paceline/prompts"
@@ -57,8 +58,7 @@ class InspectConfig(StageConfig):
     head_path: PodPath | None = None
     head_manifest_digest: Digest | None = None
     """What the head's manifest.json must hash to, when it is known."""
-    head_stands_alone: bool = False
-    """Whether it is a model of its own, which shares the target's vocabulary and no hidden states."""
+    head_revision: ShortText | None = None
 
 
 class PrepareConfig(StageConfig):
@@ -148,7 +148,11 @@ class InspectResult(ApiModel):
     hidden_state_bytes_per_token: Count
 
     head_problems: list[Message] = []
-    """Why the head does not fit this target, each with what to change; empty when it fits or none was given."""
+    """Why the head is not what it should be, each with what to change; empty when it is, or none was given."""
+    checkpoint: TargetCheckpoint | None = None
+    """All facts of the target; None in a result of an older version."""
+    head: HeadCheckpoint | None = None
+    """All facts of the head; None when none was given, or it cannot be read."""
 
 
 class PrepareResult(ApiModel):

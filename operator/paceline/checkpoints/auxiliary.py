@@ -13,7 +13,6 @@ from paceline.checkpoints import problems
 
 STATE_BYTES: Final = 2
 """Hidden states are kept as bfloat16."""
-_SHALLOW: Final = 6
 _NEAR: Final = 3
 READS_LAYERS: Final = frozenset(
     {HeadType.EAGLE3, HeadType.EAGLE3_MLA, HeadType.EAGLE3_SPECULATORS, HeadType.PEAGLE, HeadType.EAGLE1}
@@ -25,8 +24,6 @@ def default(layers: int) -> list[int]:
 
     Source: vLLM's ``get_eagle3_default_aux_hidden_state_layers``. Models too shallow for three are read where they can.
     """
-    if layers >= _SHALLOW:
-        return [2, layers // 2, layers - 3]
     return sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)})
 
 

@@ -93,7 +93,7 @@ def _drafted(
     word, why = "train-or-reuse-eagle3", _why_not_native(target, serving)
     refused = [one for one in fit.check_eagle3(target, serving) if not problems.is_valid([one])]
     if refused:
-        reason = f"{refused[0].message[:1].upper()}{refused[0].message[1:]}; n-gram and suffix drafts need neither."
+        reason = f"{problems.sentence(refused[0].message)}; n-gram and suffix drafts need neither."
         return Decision(word=word, choice=Choice.NGRAM_ONLY, reasons=(why, reason))
     if head is None:
         return Decision(word=word, choice=Choice.TRAIN, reasons=(why, "No head was named: reuse one, or train one."))

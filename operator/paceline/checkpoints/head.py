@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paceline.api.checkpoint import HeadCheckpoint, HeadType, LayerConvention, Presence, Problem
-from paceline.checkpoints import auxiliary, head_weights, problems
+from paceline.checkpoints import auxiliary, head_weights, problems, support
 from paceline.checkpoints import backbone as backbones
 from paceline.checkpoints.documents import Json, Section
 from paceline.checkpoints.weights import Weights
@@ -20,6 +20,7 @@ _SPECULATORS: Final = {
     "peagle": HeadType.PEAGLE,
     "dflash": HeadType.DFLASH,
     "dflash2": HeadType.DFLASH,
+    "dspark": HeadType.DSPARK,
     "mtp": HeadType.MTP,
     "mlp_speculator": HeadType.MLP_SPECULATOR,
 }
@@ -40,7 +41,7 @@ def read(config: Json, *, weights: Weights | None = None, origin: Origin = _UNKN
     """Return what a head's files say; what is wrong with them is among the problems."""
     top = Section(values=config)
     decoder = top.section("transformer_layer_config") or top
-    kind = _head_type(top, decoder)
+    kind = _head_type(top, decoder, weights)
     facts = HeadCheckpoint(
         head_type=kind,
         architecture=next(iter(top.words("architectures")), ""),
@@ -73,8 +74,8 @@ def read(config: Json, *, weights: Weights | None = None, origin: Origin = _UNKN
     return facts.model_copy(update={"problems": sorted(found, key=lambda one: one.severity.value)[:_PROBLEM_LIMIT]})
 
 
-def _head_type(top: Section, decoder: Section) -> HeadType:
-    """Return how the head is built; the architecture's name tells it, and where that is an ordinary one, its sizes."""
+def _head_type(top: Section, decoder: Section, weights: Weights | None) -> HeadType:
+    """Return how the head is built: by its architecture's name, and where that is an ordinary one, by what it has."""
     if "speculators_model_type" in top:
         return _SPECULATORS.get(top.word("speculators_model_type"), HeadType.UNKNOWN)
     architecture = next(iter(top.words("architectures")), "").lower()
@@ -88,7 +89,8 @@ def _head_type(top: Section, decoder: Section) -> HeadType:
         return HeadType.EAGLE3
     if not architecture.endswith(("forcausallm", "forconditionalgeneration")):
         return HeadType.UNKNOWN
-    return HeadType.EAGLE1 if layers == 1 else HeadType.DRAFT_MODEL
+    joins = head_weights.has_joint(weights) if weights and weights.names else layers == 1
+    return HeadType.EAGLE1 if joins else HeadType.DRAFT_MODEL
 
 
 def _by_name(top: Section, architecture: str, *, model_type: str) -> HeadType | None:  # noqa: PLR0911 - a table
@@ -96,6 +98,8 @@ def _by_name(top: Section, architecture: str, *, model_type: str) -> HeadType | 
         return HeadType.MEDUSA
     if model_type == "mlp_speculator" or architecture.startswith("mlpspeculator"):
         return HeadType.MLP_SPECULATOR
+    if "dspark" in architecture:
+        return HeadType.DSPARK
     if "dflash" in architecture or "dflash_config" in top:
         return HeadType.DFLASH
     if architecture.startswith("peagle") or top.flag("parallel_drafting"):
@@ -166,6 +170,9 @@ def _speculative_tokens(outer: Section) -> int | None:
 def _broken(facts: HeadCheckpoint, top: Section) -> list[Problem]:
     """Return what makes a head unusable whatever the target."""
     if facts.head_type is HeadType.UNKNOWN:
+        if facts.architecture in support.vllm().heads:
+            message = f"config.json is a {facts.architecture}'s, of which only the name is known; nothing is checked"
+            return [problems.warning("HeadUnchecked", f"{message}, a measured rollout will tell")]
         name = top.word("speculators_model_type") or facts.architecture or facts.model_type
         return [
             problems.error(
@@ -246,6 +253,8 @@ def registered_name(head: HeadCheckpoint) -> str:  # noqa: PLR0911 - one answer 
             return name if "eagle3" in name.lower() else f"Eagle3{name}"
         case HeadType.EAGLE1:
             return name if "eagle" in name.lower() else f"Eagle{name}"
+        case HeadType.DSPARK:
+            return name
         case HeadType.DFLASH:
             return name if "DFlash" in name else "DFlashDraftModel"
         case HeadType.MEDUSA:
@@ -266,8 +275,12 @@ def convention(head: HeadCheckpoint, layers: int | None) -> LayerConvention:
 def methods(head: HeadCheckpoint) -> Sequence[str]:
     """Return the engine's words for how the head may be run; the first is the usual one."""
     match head.head_type:
+        case HeadType.EAGLE1 if "eagle3" in head.architecture.lower():
+            return ("eagle3", "eagle")
+        case HeadType.EAGLE1 if head.weights is Presence.UNKNOWN and "eagle" not in head.architecture.lower():
+            return ("eagle", "draft_model")
         case HeadType.EAGLE1:
-            return ("eagle3", "eagle") if "eagle3" in head.architecture.lower() else ("eagle",)
+            return ("eagle",)
         case HeadType.EAGLE3 | HeadType.EAGLE3_MLA | HeadType.EAGLE3_SPECULATORS | HeadType.PEAGLE:
             return ("eagle3",)
         case HeadType.UNKNOWN:

@@ -19,6 +19,11 @@ def is_lm_head_quantized(weights: Weights) -> bool:
     return "lm_head.weight" not in names and any(name.startswith("lm_head.weight_") for name in names)
 
 
+def has_joint(weights: Weights) -> bool:
+    """Whether a matrix joins embedding and hidden state, which a head has and a small language model has not."""
+    return any(name.startswith("fc.") for name in _plain(weights))
+
+
 def check(head: HeadCheckpoint, weights: Weights, *, flags: Mapping[str, bool]) -> list[Problem]:
     """Return what a head's tensors lack or have too much.
 

@@ -61,7 +61,7 @@ def _sibling(said: Problem) -> Problem:
 
 
 def _other_target(head: HeadCheckpoint, target: TargetCheckpoint) -> Iterator[Problem]:
-    """Yield what in the head's files names a target of another architecture."""
+    """Yield what in the head's files names another target."""
     ours = {*target.architectures, *target.text_architectures}
     theirs = set(head.verifier_architectures)
     if ours and theirs and not ours & theirs:
@@ -69,6 +69,8 @@ def _other_target(head: HeadCheckpoint, target: TargetCheckpoint) -> Iterator[Pr
     types = {target.model_type, target.text_model_type} - {""}
     if head.target_model_type and types and _base(head.target_model_type) not in {_base(one) for one in types}:
         yield _mismatch(f"a target of model_type {head.target_model_type}", sorted(types))
+    if target.digest and head.trained_for and head.trained_for != target.digest:
+        yield _mismatch(f"target {head.trained_for[:19]}", [target.digest[:19]])
     is_tagged = head.head_type in _TAGGED and head.model_type not in _DECODER_TYPES
     if is_tagged and types and _family(head.model_type) not in {_family(one) for one in types}:
         yield _mismatch(f"a target of the family {head.model_type}", sorted(types))
@@ -94,6 +96,8 @@ def _other_name(head: HeadCheckpoint, target_name: str) -> Iterator[Problem]:
 
 
 def _names_this_target(head: HeadCheckpoint, target: TargetCheckpoint, target_name: str) -> bool:
+    if target.digest and head.trained_for == target.digest:
+        return True
     if _repository(head.verifier) and _repository(head.verifier) == _repository(target_name):
         return True
     if set(head.verifier_architectures) & {*target.architectures, *target.text_architectures}:

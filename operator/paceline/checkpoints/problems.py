@@ -25,6 +25,11 @@ def is_valid(problems: Iterable[Problem]) -> bool:
     return all(one.severity is not Severity.ERROR for one in problems)
 
 
+def sentence(text: str) -> str:
+    """Return a message as one that stands alone; vLLM keeps its own spelling."""
+    return text if text.startswith("vLLM") else f"{text[:1].upper()}{text[1:]}"
+
+
 def quote(value: Any) -> str:
     """Return a foreign value for a sentence: short, on one line, printable whatever a file holds."""
     try:

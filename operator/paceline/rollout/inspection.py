@@ -29,7 +29,6 @@ class Subject:
 
     target: ModelSource
     head: revisions.DraftInput | None
-    head_stands_alone: bool = False
 
     @property
     def target_digest(self) -> str:
@@ -39,8 +38,7 @@ class Subject:
     @property
     def digest(self) -> str:
         """Identity of the pair."""
-        pair = {"target": self.target.wire(), "head": self.head.wire() if self.head else None}
-        return names.digest(pair | ({"standsAlone": True} if self.head_stands_alone else {}))
+        return names.digest({"target": self.target.wire(), "head": self.head.wire() if self.head else None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +139,7 @@ def _config(seen: observe.Observed, subject: Subject) -> tuple[stages.InspectCon
         ),
         head_path=sources.locate(head.uri).path if head else None,
         head_manifest_digest=head.manifest_digest if head else None,
-        head_stands_alone=subject.head_stands_alone,
+        head_revision=head.revision if head else None,
     )
     return config, [target.uri, *([head.uri] if head else [])]
 

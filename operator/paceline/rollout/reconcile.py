@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Final
 
 from paceline.api.measurement import Purpose
-from paceline.api.speculation import Method
 from paceline.planning import plan
 from paceline.rollout import (
     drains,
@@ -32,12 +31,7 @@ def reconcile(seen: observe.Observed, training_job: plan.Manifest | None, now: f
     if front.is_outdated(seen, now):
         return plan.Plan(requeue_after_s=_AGAIN_S)
     source = resolve.find_head(seen.owner.spec, training_job, seen.revisions)
-    subject = inspection.Subject(
-        target=seen.owner.spec.target,
-        head=source.draft,
-        head_stands_alone=seen.owner.spec.speculation.method is Method.DRAFT_MODEL,
-    )
-    found = inspection.inspect(seen, subject, now)
+    found = inspection.inspect(seen, inspection.Subject(target=seen.owner.spec.target, head=source.draft), now)
     resolution = resolve.resolve(seen.owner.spec, source, found, seen.revisions)
     wanted = opening.goal(seen, resolution)
     watched = guard.watch(seen, now) if guard.is_on(seen) else None

@@ -5,17 +5,20 @@ never takes down what serves: the answer is then only a condition.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.api import stages
+from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import RolloutReason
 from paceline.api.drafttrainingjob import DraftTrainingJob
 from paceline.api.speculation import Method, NgramSpec, SuffixSpec
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
+from paceline.checkpoints import inspection as checkpoints
+from paceline.checkpoints import summary
 from paceline.engines import base as engine_base
 from paceline.engines import methods
 from paceline.planning import plan
-from paceline.rollout import inspection, revisions
+from paceline.rollout import inspection, revisions, suitability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,8 @@ class Resolution:
     desired: revisions.Inputs | None = None
     """What is to serve if it proves itself; None when that is not known or not possible."""
     head: revisions.Head | None = None
+    checkpoint: CheckpointStatus | None = None
+    """What the files say, for status; None when they were read by a version that reported no facts."""
     stale: str = ""
     """Why the head that was wanted is out of date, and what makes a new one."""
     awaiting: str = ""
@@ -108,6 +113,11 @@ def _kept(name: str, known: Mapping[str, revisions.Revision]) -> Source | None:
 def _awaiting(name: str, training_job: plan.Manifest) -> str:
     told = {one["type"]: one for one in (training_job.get("status") or {}).get("conditions") or ()}
     failed = told.get("Failed", {})
+    skipped = told.get("Skipped", {})
+    if skipped.get("status") == "True":
+        return (
+            f"DraftTrainingJob {name} trains no head ({skipped.get('message', '')}); set speculation.method: MTP here"
+        )
     if failed.get("status") == "True":
         return f"DraftTrainingJob {name} failed ({failed.get('message', '')}); make another one and name it here"
     return f"DraftTrainingJob {name} has not published a head yet; until then the target serves without speculation"
@@ -122,22 +132,45 @@ def resolve(
     """Return what the spec comes down to, given what Inspect found."""
     if found.target is None:
         return _unread(found)
+    judged = suitability.judge(spec, found.result or found.target)
+    resolved = _judged(spec, source, found, judged=judged, known=known)
+    return replace(resolved, checkpoint=summary.summarise(judged) if judged else None)
+
+
+def _judged(
+    spec: SpeculativeDeploymentSpec,
+    source: Source,
+    found: inspection.Inspection,
+    *,
+    judged: checkpoints.Inspection | None,
+    known: Mapping[str, revisions.Revision],
+) -> Resolution:
+    """Return what the spec comes down to, given what Inspect read and what that amounts to."""
+    if found.target is None:
+        raise AssertionError("asked for before the target was read")
+    unfit = suitability.of_target(judged)
+    if unfit:
+        # Not even the server without a draft would start; what serves stays.
+        return Resolution(accepted=False, reason=RolloutReason.TARGET_UNFIT, message=f"The target: {unfit}.")
     baseline = revisions.control_of(_inputs(spec, found.target, draft=None))
-    refused = _refused(spec, baseline)
+    refused = _refused(spec, baseline, judged)
     if refused is not None:
         return refused
     unresolved = _unresolved(source, found, baseline)
     if unresolved is not None or found.result is None:
         return unresolved or _unread(found)
     if source.draft is None:
-        return _resolved(spec, found.result, baseline=baseline, draft=None, head=None)
-    return _fitted(spec, source, found.result, baseline=baseline, known=known)
+        return _resolved(spec, found.result, judged, baseline=baseline, source=source)
+    return _fitted(spec, source, found.result, judged=judged, baseline=baseline, known=known)
 
 
-def _refused(spec: SpeculativeDeploymentSpec, baseline: revisions.Inputs) -> Resolution | None:
-    """Return the refusal of a method that the engine does not have; told before any server is made."""
+def _refused(
+    spec: SpeculativeDeploymentSpec, baseline: revisions.Inputs, judged: checkpoints.Inspection | None
+) -> Resolution | None:
+    """Return the refusal of a method that the engine or the target does not have; told before any server is made."""
     wanted = spec.speculation
     why = methods.refusal(wanted.method, scheduled=bool(wanted.schedule), version=baseline.engine_version)
+    why = why or suitability.of_method(spec, judged).removesuffix(".")
     if not why:
         return None
     reason = RolloutReason.METHOD_UNSUPPORTED
@@ -176,14 +209,17 @@ def _fitted(
     source: Source,
     result: stages.InspectResult,
     *,
+    judged: checkpoints.Inspection | None,
     baseline: revisions.Inputs,
     known: Mapping[str, revisions.Revision],
 ) -> Resolution:
     """Return the resolution of a head that exists: it fits, is stale, or belongs to another target."""
     strange = source.trained_on not in {None, result.digest}
-    if not result.head_problems and not strange:
-        return _resolved(spec, result, baseline=baseline, draft=source.draft, head=source.head)
-    problem = "; ".join(result.head_problems) or (
+    unfit, reason = suitability.of_head(judged)
+    problems = [*result.head_problems, *unfit]
+    if not problems and not strange:
+        return _resolved(spec, result, judged, baseline=baseline, source=source)
+    problem = "; ".join(problems) or (
         f"the head was trained for target {str(source.trained_on)[:19]}, but this one is {result.digest[:19]}"
     )
     if strange or _served_another_target(source, result, known):
@@ -196,8 +232,8 @@ def _fitted(
             baseline=baseline,
             stale=message[:1024],
         )
-    message = f"The head does not fit the target: {problem}. Name a head that was trained for this target."
-    return Resolution(accepted=False, reason=RolloutReason.HEAD_MISMATCH, message=message[:1024], baseline=baseline)
+    message = f"The head cannot be used: {problem}"
+    return Resolution(accepted=False, reason=reason, message=f"{message[:1023]}.", baseline=baseline)
 
 
 def _served_another_target(
@@ -214,19 +250,21 @@ def _served_another_target(
 def _resolved(
     spec: SpeculativeDeploymentSpec,
     result: stages.InspectResult,
+    judged: checkpoints.Inspection | None,
     *,
     baseline: revisions.Inputs,
-    draft: revisions.DraftInput | None,
-    head: revisions.Head | None,
+    source: Source,
 ) -> Resolution:
+    doubts = suitability.warnings(judged)
+    told = f" with {doubts} warnings, see status.checkpoint" if doubts else ""
     return Resolution(
         accepted=True,
         reason=RolloutReason.RESOLVED,
         message=f"Target {result.digest[7:19]} ({result.architecture}) read"
-        + (", and the head fits it." if draft else "."),
+        + (f", and the head fits it{told}." if source.draft else f"{told}."),
         baseline=baseline,
-        desired=_inputs(spec, result, draft=draft),
-        head=head,
+        desired=_inputs(spec, result, draft=source.draft),
+        head=source.head,
     )
 
 

@@ -26,6 +26,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.SOURCE_UNREADABLE,
         RolloutReason.TRAINING_JOB_NOT_FOUND,
         RolloutReason.HEAD_MISMATCH,
+        RolloutReason.TARGET_UNFIT,
         RolloutReason.INVALID_SPEC,
         RolloutReason.DAMAGED_RECORD,
         RolloutReason.NO_READY_ENDPOINTS,
@@ -85,6 +86,7 @@ def project(
         rejected=[names.short(one) for one in history.rejected[: records.REMEMBERED_REJECTIONS]],
         rollout=_rollout(seen, history, step, now),
         guard=_guard(watched),
+        checkpoint=resolution.checkpoint,
         target_digest=resolution.baseline.target.digest if resolution.baseline else None,
     )
     return {**status.wire(), "conditions": merged}, events

@@ -7,26 +7,16 @@ training.
 
 import hashlib
 from pathlib import Path
-from typing import Any, Final
-
-import pydantic
+from typing import Final
 
 from paceline.api import names, stages
-from paceline.stages import heads, target_files, workspace
+from paceline.api.checkpoint import TargetCheckpoint
+from paceline.checkpoints import auxiliary, files
+from paceline.stages import checkpoint_facts, heads, target_files, workspace
 from paceline.stages.context import Context
 from paceline.stages.failures import PermanentError
 
-_STATE_BYTES: Final = 2
-"""Hidden states are written as bfloat16."""
 _GENERATION_FILES: Final = (target_files.CONFIG, "generation_config.json")
-
-
-class TextConfig(pydantic.BaseModel):
-    """The part of ``config.json`` that matters; a multimodal wrapper's text model has it one level down."""
-
-    hidden_size: pydantic.PositiveInt
-    num_hidden_layers: pydantic.PositiveInt
-    vocab_size: pydantic.PositiveInt
 
 
 def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
@@ -37,58 +27,52 @@ def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
     """
     context.progress.update(0.1, "reading the target's files")
     folder = target_files.locate(config.target, weights=False)
-    document = target_files.read_json(folder / target_files.CONFIG)
-    text = parse_text_config(document)
     weights = read_weights(folder, config)
-    layers = choose_layers(config.auxiliary_layers, layers=text.num_hidden_layers)
+    facts = checkpoint_facts.of_target(files.Folder(path=folder))
+    hidden_size, layers, vocabulary_size = sizes(facts)
+    auxiliary_layers = choose_layers(config.auxiliary_layers, layers=layers)
     tokenizer = tokenizer_digest(folder)
-    facts = heads.Facts(
-        digest=names.digest(
-            {"files": small_digests(folder, _GENERATION_FILES), "weights": weights, "tokenizer": tokenizer}
-        ),
-        tokenizer_digest=tokenizer,
-        hidden_size=text.hidden_size,
-        layers=text.num_hidden_layers,
-        vocabulary_size=text.vocab_size,
+    digest = names.digest(
+        {"files": small_digests(folder, _GENERATION_FILES), "weights": weights, "tokenizer": tokenizer}
     )
-    return stages.InspectResult(
-        digest=facts.digest,
-        tokenizer_digest=tokenizer,
-        architecture=str(next(iter(document.get("architectures") or ["unknown"]))),
-        hidden_size=facts.hidden_size,
-        layers=facts.layers,
-        vocabulary_size=facts.vocabulary_size,
-        weights_bytes=sum(size for _, size, _ in weights),
-        auxiliary_layers=layers,
-        hidden_state_bytes_per_token=(len(layers) + 1) * facts.hidden_size * _STATE_BYTES,
-        head_problems=_head_problems(config, facts),
+    facts = facts.model_copy(update={"digest": digest})
+    head = _read_head(config, facts, tokenizer)
+    return checkpoint_facts.within_report(
+        stages.InspectResult(
+            digest=digest,
+            tokenizer_digest=tokenizer,
+            architecture=next(iter(facts.architectures), "unknown"),
+            hidden_size=hidden_size,
+            layers=layers,
+            vocabulary_size=vocabulary_size,
+            weights_bytes=sum(size for _, size, _ in weights),
+            auxiliary_layers=auxiliary_layers,
+            hidden_state_bytes_per_token=(len(auxiliary_layers) + 1) * hidden_size * auxiliary.STATE_BYTES,
+            head_problems=head.problems,
+            checkpoint=facts,
+            head=head.facts,
+        )
     )
 
 
-def _head_problems(config: stages.InspectConfig, facts: heads.Facts) -> list[str]:
+def _read_head(config: stages.InspectConfig, target: TargetCheckpoint, tokenizer: str) -> heads.Reading:
     if config.head_path is None:
-        return []
-    head = stages.TargetRef(path=config.head_path)
-    return heads.problems(
-        head, facts, manifest_digest=config.head_manifest_digest, stands_alone=config.head_stands_alone
-    )
+        return heads.Reading(problems=[])
+    head = stages.TargetRef(path=config.head_path, revision=config.head_revision)
+    return heads.read(head, target, tokenizer_digest=tokenizer, manifest_digest=config.head_manifest_digest)
 
 
-def parse_text_config(document: dict[str, Any]) -> TextConfig:
-    """Return the text model's sizes from a ``config.json``.
+def sizes(facts: TargetCheckpoint) -> tuple[int, int, int]:
+    """Return hidden size, layers and vocabulary size.
 
     Raises:
-        PermanentError: naming the fields that are missing.
+        PermanentError: naming those that the configuration does not tell.
     """
-    nested = document.get("text_config")
-    try:
-        return TextConfig.model_validate(nested if isinstance(nested, dict) else document)
-    except pydantic.ValidationError as error:
-        fields = ", ".join(str(problem["loc"][0]) for problem in error.errors())
-        raise PermanentError(
-            f"the target's config.json has no usable {fields}; "
-            "target.uri must name a causal language model's checkpoint"
-        ) from error
+    hidden_size, layers, vocabulary_size = facts.hidden_size, facts.layers, facts.vocabulary_size
+    if hidden_size is None or layers is None or vocabulary_size is None:
+        why = "; ".join(one.message for one in facts.problems if one.code in {"InvalidTarget", "SizesUnknown"})
+        raise PermanentError(f"the target has no usable sizes: {why}; target.uri must name a whole checkpoint")
+    return hidden_size, layers, vocabulary_size
 
 
 def choose_layers(wanted: list[int], *, layers: int) -> list[int]:
@@ -103,8 +87,7 @@ def choose_layers(wanted: list[int], *, layers: int) -> list[int]:
                 f"draft.auxiliaryLayers names layer {wrong[0]}; the target has layers 0 to {layers - 1}"
             )
         return wanted
-    # Shallow models (tests) have no three distinct layers; what they have is used once.
-    return sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)})
+    return auxiliary.default(layers)
 
 
 def read_weights(folder: Path, config: stages.InspectConfig) -> list[tuple[str, int, str]]:

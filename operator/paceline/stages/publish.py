@@ -78,7 +78,7 @@ def build_manifest(config: stages.PublishConfig, context: Context, *, head: Path
     return {
         "schema": SCHEMA,
         "job": {"name": config.job_name, "uid": config.job_uid},
-        "target": config.target.wire() | config.inspection.wire(),
+        "target": config.target.wire() | _inspected(config.inspection),
         "data": data.result.wire(),
         "training": {
             "inputDigest": training.input_digest if training else None,
@@ -88,6 +88,14 @@ def build_manifest(config: stages.PublishConfig, context: Context, *, head: Path
         "files": {path.name: workspace.file_digest(path) for path in sorted(head.iterdir()) if path.name != MANIFEST},
         "tools": {name: version for name in _TOOLS if (version := _installed(name))},
     }
+
+
+def _inspected(inspection: stages.InspectResult) -> dict[str, Any]:
+    """Return what identifies the target; all other facts can be read from it again."""
+    facts = inspection.checkpoint
+    said = inspection.model_copy(update={"checkpoint": None, "head": None}).wire()
+    fingerprint = facts.tokenizer_fingerprint if facts else None
+    return said | ({"tokenizerFingerprint": fingerprint} if fingerprint else {})
 
 
 def check_published(folder: Path, manifest: dict[str, Any]) -> None:

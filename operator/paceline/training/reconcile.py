@@ -13,6 +13,7 @@ from paceline.training import (
     status,
     step,
     success,
+    suitability,
     suspend,
     ttl,
 )
@@ -32,10 +33,16 @@ def reconcile(view: views.View, key: plan.Key, now: float) -> plan.Plan | None:
         return plan.Plan(status=refused, events=tuple(events))
 
     record = collect.collect(seen, now)
+    record = suitability.judge(seen, record, now)
     record = success.judge(seen, record, now)
     record = failure.judge(seen, record, now)
     record = deadline.judge(seen, record, now)
-    decided = ttl.after_finish(seen, record, now) or suspend.hold(seen, record) or advance.next_stage(seen, record, now)
+    decided = (
+        ttl.after_finish(seen, record, now)
+        or suspend.hold(seen, record)
+        or suitability.hold(seen, record)
+        or advance.next_stage(seen, record, now)
+    )
     return _sealed(seen, record, decided, live=_live(view, seen), now=now)
 
 

@@ -19,10 +19,12 @@ from paceline.api.drafttrainingjob import (
     TrainingOutput,
 )
 from paceline.planning import conditions, plan
-from paceline.training import collect, failure, observe, places, reports, results, step, waits, wording
+from paceline.training import collect, failure, observe, places, reports, results, step, suitability, waits, wording
 
 # These say that something has not happened; telling it as an event would only greet every new job with noise.
-_QUIET: Final = frozenset({TrainingReason.NOT_PUBLISHED, TrainingReason.RUNNING})
+_QUIET: Final = frozenset({TrainingReason.NOT_PUBLISHED, TrainingReason.RUNNING, TrainingReason.HEAD_NEEDED})
+_ENDS: Final = {TrainingReason.PUBLISHED: Phase.COMPLETE, TrainingReason.NATIVE_MTP: Phase.SKIPPED}
+"""Ends that are no failure."""
 # An estimate that is off by less is still the same estimate.
 _ETA_TOLERANCE_S: Final = 15.0
 _ETA_TOLERANCE_SHARE: Final = 0.2
@@ -45,7 +47,7 @@ def render(
         live: what running pods last said of their progress, by pod UID.
         now: wall-clock seconds.
     """
-    refused = failure.refusal(seen, record)
+    refused = _refusal(seen, record)
     said = _said(seen, record, refused)
     generation = int(plan.metadata(seen.resource).get("generation", 0))
     stored = (seen.resource.get("status") or {}).get("conditions", ())
@@ -60,11 +62,20 @@ def render(
             "progress": _progress(seen, record, live),
             "stages": [_stage(seen, record, stage) for stage in Stage],
             "target": _target(record),
+            "checkpoint": suitability.status(seen.spec, record),
             "output": _output(seen, record),
             "conditions": told,
         }
     )
     return status.wire(), [event for event in events if event.reason not in _QUIET]
+
+
+def _refusal(seen: observe.Observed, record: results.Record) -> suitability.Refusal | None:
+    """Return why the spec cannot be acted on: its source cannot be read, or what was read does not fit."""
+    unread = failure.refusal(seen, record)
+    if unread is not None:
+        return suitability.Refusal(reason=TrainingReason.SOURCE_UNREADABLE, message=unread)
+    return suitability.refusal(seen, record)
 
 
 def refuse(resource: plan.Manifest, error: ValueError, now: float) -> tuple[dict[str, Any], list[plan.Event]]:
@@ -82,7 +93,7 @@ def refuse(resource: plan.Manifest, error: ValueError, now: float) -> tuple[dict
     return {**stored, "observedGeneration": generation, "conditions": told}, events
 
 
-def _said(seen: observe.Observed, record: results.Record, refused: str | None) -> list[conditions.Said]:
+def _said(seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None) -> list[conditions.Said]:
     return [
         _accepted(seen, record, refused),
         waits.progressing(seen, record, refused),
@@ -91,14 +102,14 @@ def _said(seen: observe.Observed, record: results.Record, refused: str | None) -
     ]
 
 
-def _accepted(seen: observe.Observed, record: results.Record, refused: str | None) -> conditions.Said:
+def _accepted(seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None) -> conditions.Said:
     found = record.inspection
     if refused is not None:
         return conditions.Said(
             type=ConditionType.ACCEPTED,
             status=False,
-            reason=TrainingReason.SOURCE_UNREADABLE,
-            message=refused,
+            reason=refused.reason,
+            message=refused.message,
             warning=True,
         )
     if found is None:
@@ -125,7 +136,8 @@ def _ended(outcome: results.Outcome | None) -> list[conditions.Said]:
         reason=TrainingReason.PUBLISHED if published else TrainingReason.NOT_PUBLISHED,
         message=outcome.message if outcome and published else "No head is published.",
     )
-    if outcome is None or published:
+    skipped = outcome is not None and outcome.reason is TrainingReason.NATIVE_MTP
+    if outcome is None or published or skipped:
         failed = conditions.Said(
             type=ConditionType.FAILED,
             status=False,
@@ -136,7 +148,18 @@ def _ended(outcome: results.Outcome | None) -> list[conditions.Said]:
         failed = conditions.Said(
             type=ConditionType.FAILED, status=True, reason=outcome.reason, message=outcome.message, warning=True
         )
-    return [complete, failed]
+    return [complete, failed, _skipped(outcome if skipped else None)]
+
+
+def _skipped(outcome: results.Outcome | None) -> conditions.Said:
+    if outcome is None:
+        return conditions.Said(
+            type=ConditionType.SKIPPED,
+            status=False,
+            reason=TrainingReason.HEAD_NEEDED,
+            message="The target is not known to draft for itself.",
+        )
+    return conditions.Said(type=ConditionType.SKIPPED, status=True, reason=outcome.reason, message=outcome.message)
 
 
 def _suspended(seen: observe.Observed, record: results.Record) -> conditions.Said:
@@ -151,7 +174,7 @@ def _suspended(seen: observe.Observed, record: results.Record) -> conditions.Sai
 
 def _phase(seen: observe.Observed, record: results.Record, start: str | None) -> Phase:
     if record.outcome is not None:
-        return Phase.COMPLETE if record.outcome.reason is TrainingReason.PUBLISHED else Phase.FAILED
+        return _ENDS.get(record.outcome.reason, Phase.FAILED)
     if seen.spec.suspend:
         return Phase.SUSPENDED
     return Phase.PENDING if start is None else Phase.RUNNING
@@ -202,6 +225,8 @@ def _state(record: results.Record, stage: Stage, job: observe.StageJob | None) -
         failed = record.outcome is not None and record.outcome.stage is stage
         return "Failed" if failed else "Succeeded"
     if record.current is not stage:
+        return "Pending"
+    if record.outcome is not None and record.outcome.reason is TrainingReason.NATIVE_MTP:
         return "Pending"
     if record.outcome is not None or (stage is Stage.INSPECT and job is not None and job.failed is not None):
         return "Failed"

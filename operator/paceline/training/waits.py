@@ -6,7 +6,7 @@ from typing import Final
 from paceline.api.conditions import ConditionType, TrainingReason
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import conditions
-from paceline.training import attempts, observe, results, wording
+from paceline.training import attempts, observe, results, suitability, wording
 
 RUNNING: Final[Mapping[Stage, TrainingReason]] = {
     Stage.INSPECT: TrainingReason.INSPECTING,
@@ -18,13 +18,13 @@ RUNNING: Final[Mapping[Stage, TrainingReason]] = {
 }
 
 
-def progressing(seen: observe.Observed, record: results.Record, refused: str | None) -> conditions.Said:
+def progressing(seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None) -> conditions.Said:
     """Return what the Progressing condition says."""
     stage = record.current
     if record.outcome is not None:
         return _waits(record.outcome.reason, record.outcome.message)
     if refused is not None:
-        return _waits(TrainingReason.SOURCE_UNREADABLE, refused)
+        return _waits(refused.reason, refused.message)
     if seen.spec.suspend:
         return _waits(TrainingReason.SUSPENDED_BY_USER, "spec.suspend is set; clear it to go on.")
     if stage is None:

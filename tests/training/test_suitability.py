@@ -1,0 +1,149 @@
+"""What the target's files say before a run starts: no head needed, cannot be trained so, or go on."""
+
+from typing import Any
+
+import pytest
+
+from checkpoints import builders as checkpoints
+from paceline.api.conditions import TrainingReason
+from paceline.api.drafttrainingjob import Stage
+from paceline.checkpoints import target as targets
+from paceline.planning import plan
+from paceline.training import observe, reconcile, results
+from training import builders
+
+QWEN, KIMI = "Qwen--Qwen3.5-397B-A17B", "moonshotai--Kimi-K2.5"
+
+
+def inspected(name: str, *, names: str | None = None, done: tuple[Stage, ...] = (), **changes: Any) -> results.Record:
+    """Return the record of a run whose target's files were read, for a spec with ``changes``."""
+    weights = checkpoints.index(names) if names else None
+    facts = targets.read(checkpoints.config(name), weights=weights)
+    result = builders.RESULTS[Stage.INSPECT].model_copy(update={"checkpoint": facts, "layers": facts.layers})
+    digest = observe.inspect_digest(observe.DraftTrainingJobSpec.model_validate(builders.spec(**changes)))
+    record = results.Record().with_stage(stage=Stage.INSPECT, result=result, input_digest=digest)
+    for stage in done:
+        record = record.with_stage(stage=stage, result=builders.RESULTS[stage])
+    return record
+
+
+def decide(record: results.Record, *, is_started: bool = False, **changes: Any) -> plan.Plan:
+    """Return the plan of one pass over a job with this record."""
+    job = (builders.started if is_started else builders.resource)(**changes)
+    view = builders.FakeView(job, builders.remembered(record, job))
+    found = reconcile.reconcile(view, builders.KEY, builders.NOW)
+    assert found is not None
+    return found
+
+
+def condition(found: plan.Plan, kind: str) -> dict[str, Any]:
+    """Return a condition of the status that a pass wrote."""
+    return next(one for one in found.status["conditions"] if one["type"] == kind)
+
+
+def test_target_with_working_mtp_ends_the_run_as_skipped() -> None:
+    """Nothing has failed, nothing is spent, and the status says what to do instead."""
+    found = decide(inspected(QWEN, names="qwen3.5-with-mtp"))
+    assert found.status["phase"] == "Skipped"
+    said = condition(found, "Skipped")
+    assert (said["status"], said["reason"]) == ("True", "NativeMTP")
+    assert "use method MTP" in said["message"]
+    assert "trainDespiteMtp" in said["message"]
+    assert condition(found, "Failed")["status"] == condition(found, "Complete")["status"] == "False"
+    assert not [one for one in found.actions if isinstance(one, plan.Create) and one.manifest["kind"] == "Job"]
+    assert "startTime" not in found.status
+
+
+@pytest.mark.parametrize(
+    ("names", "changes"),
+    [
+        ("qwen3.5-mtp-partial_fc_only", {}),
+        (None, {}),
+        ("qwen3.5-with-mtp", {"trainDespiteMtp": True}),
+    ],
+    ids=["weights-incomplete", "weights-not-seen", "told-to-train"],
+)
+def test_run_goes_on_where_mtp_is_not_certain_or_not_wanted(names: str | None, changes: dict[str, Any]) -> None:
+    """A promise in a configuration stops nobody's training."""
+    found = decide(inspected(QWEN, names=names, **changes), **changes)
+    assert found.status["phase"] == "Running"
+    assert found.status["startTime"]
+    assert condition(found, "Skipped")["status"] == "False"
+
+
+def test_parallelism_that_does_not_divide_is_refused_before_the_start() -> None:
+    """With the sizes that do; the spec may still be edited, so nothing has failed."""
+    found = decide(inspected("zai-org--GLM-4.7-Flash"))
+    said = condition(found, "Accepted")
+    assert (said["status"], said["reason"]) == ("False", "TargetUnfit")
+    assert "use TP 1, 2, 4 and 5" in said["message"]
+    assert condition(found, "Failed")["status"] == "False"
+    assert "startTime" not in found.status
+
+
+def test_engine_that_hands_out_no_hidden_states_is_refused() -> None:
+    """Extraction would end in the engine's own error, after the regeneration was paid for."""
+    engine = {**builders.SPEC["engine"], "image": "registry.example/vllm:0.17.1"}
+    said = condition(decide(inspected(KIMI, engine=engine), engine=engine), "Accepted")
+    assert said["message"] == "vLLM 0.17.1 cannot extract hidden states; 0.18 or later is needed to train a head."
+
+
+def test_hidden_states_beyond_the_volume_are_refused_before_the_start() -> None:
+    """By the most that samples and their length allow."""
+    data = {"prompts": {**builders.SPEC["data"]["prompts"], "maxSamples": 100_000}, "sequenceLength": 8192}
+    workspace = {"claimName": "work", "subPath": "runs", "size": "10Ti"}
+    changes = {"data": data, "workspace": workspace}
+    said = condition(decide(inspected(KIMI, **changes), **changes), "Accepted")
+    assert said["reason"] == "WorkspaceTooSmall"
+    assert "need up to 38.5 TiB and workspace claim work (workspace.size) has 10.0 TiB" in said["message"]
+    changes["workspace"] = {**workspace, "size": "50Ti"}
+    assert decide(inspected(KIMI, **changes), **changes).status["startTime"]
+
+
+def test_counted_data_beyond_the_volume_fails_before_extraction() -> None:
+    """Prompts without a limit are counted by Prepare, and the sum is exact then."""
+    workspace = {"claimName": "work", "subPath": "runs", "size": "10Gi"}
+    record = inspected(KIMI, done=(Stage.PREPARE,), workspace=workspace)
+    found = decide(record, is_started=True, workspace=workspace)
+    said = condition(found, "Failed")
+    assert (said["status"], said["reason"]) == ("True", "WorkspaceTooSmall")
+    assert "need up to 18.7 GiB" in said["message"]
+
+
+def test_run_that_has_started_is_not_judged_again() -> None:
+    """A newer table, or a newer operator, must not stop what goes well."""
+    record = inspected("zai-org--GLM-4.7-Flash")
+    found = decide(record, is_started=True)
+    assert condition(found, "Accepted")["reason"] == TrainingReason.TARGET_READ
+    record = inspected(QWEN, names="qwen3.5-with-mtp")
+    assert decide(record, is_started=True).status["phase"] == "Running"
+
+
+def test_files_read_by_an_older_version_are_not_judged() -> None:
+    """They have no facts; the run goes on as it did."""
+    found = decide(builders.record(Stage.INSPECT))
+    assert found.status["startTime"]
+    assert "checkpoint" not in found.status
+
+
+def test_status_tells_what_the_files_say() -> None:
+    """For people, in ``kubectl describe``; the estimate is exact once the data is counted."""
+    record = inspected(KIMI, names="kimi-k2.5-no-mtp", done=(Stage.PREPARE,))
+    told = decide(record, is_started=True).status["checkpoint"]
+    assert told["backbone"].startswith("kimi_k2 in text_config, 61 layers, hidden size 7168, vocabulary 163840")
+    assert told["mtp"].startswith("not usable: not declared (text_config.num_nextn_predict_layers = 0), weights absent")
+    assert (told["decision"], told["choice"]) == ("train-or-reuse-eagle3", "train")
+    assert told["tensorParallelSizes"] == [1, 2, 4, 8]
+    assert told["estimate"].startswith("Extraction of 350000 tokens writes 18.7 GiB of hidden states")
+
+
+def test_waits_do_not_change_the_status_of_a_refused_job() -> None:
+    """A settled world gets no writes."""
+    record = inspected("zai-org--GLM-4.7-Flash")
+    first = decide(record)
+    job = builders.resource(status=first.status)
+    again = reconcile.reconcile(
+        builders.FakeView(job, builders.remembered(record, job)), builders.KEY, builders.NOW + 60
+    )
+    assert again is not None
+    assert (again.status, again.actions, again.events) == (first.status, (), ())
