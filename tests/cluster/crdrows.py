@@ -253,6 +253,19 @@ SPECULATION_RULES = (
         for apart in (False, True)
     ),
     Row(
+        id="auto takes one head",
+        good=_speculation(method="Auto", trainingJobRef={"name": "kimi-head"}),
+        bad=_speculation(method="Auto", draft=_HEAD, trainingJobRef={"name": "kimi-head"}),
+        message="method Auto takes one of draft and trainingJobRef, or none; remove one",
+    ),
+    Row(
+        id="auto has no schedule",
+        good=_speculation(method="Auto", draft=_HEAD),
+        bad=_speculation(method="Auto", schedule=[{"upToConcurrency": 8, "tokens": 3}]),
+        message="schedule belongs to a method that is named, since not all have one; remove it, or set the method "
+        "that status.speculation shows",
+    ),
+    Row(
         id="suffix belongs to suffix decoding",
         good=_speculation(method="Suffix", suffix={"maxTreeDepth": 32}),
         bad=_speculation(method="Ngram", suffix={"maxTreeDepth": 32}),

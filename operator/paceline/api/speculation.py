@@ -17,6 +17,7 @@ class Method(StrEnum):
     """How tokens are drafted."""
 
     NONE = "None"
+    AUTO = "Auto"  # what the files of target and head speak for
     EAGLE3 = "EAGLE3"
     NGRAM = "Ngram"  # looked up in the prompt
     NGRAM_GPU = "NgramGPU"  # the same, on the GPU
@@ -90,9 +91,18 @@ class SpeculationSpec(ApiModel):
             message="method EAGLE3 needs exactly one of draft and trainingJobRef",
         ),
         Cel(
-            rule="self.method == 'EAGLE3' || !has(self.trainingJobRef)",
+            rule="self.method in ['EAGLE3', 'Auto'] || !has(self.trainingJobRef)",
             message="trainingJobRef belongs to method EAGLE3, for which a DraftTrainingJob trains; remove it or set "
             "method: EAGLE3",
+        ),
+        Cel(
+            rule="self.method != 'Auto' || !has(self.draft) || !has(self.trainingJobRef)",
+            message="method Auto takes one of draft and trainingJobRef, or none; remove one",
+        ),
+        Cel(
+            rule="self.method != 'Auto' || !has(self.schedule)",
+            message="schedule belongs to a method that is named, since not all have one; remove it, or set the method "
+            "that status.speculation shows",
         ),
         Cel(
             rule=f"!(self.method in {_cel(NEEDS_DRAFT)}) || has(self.draft)",

@@ -43,7 +43,7 @@ VLLM: Final[dict[Method, Support]] = {
     Method.DFLASH: Support(word="dflash", since=(0, 20, 0)),
     Method.DSPARK: Support(word="dspark", since=(0, 25, 0)),
 }
-"""All but None."""
+"""All that an engine is told: None is left out, and Auto is resolved before."""
 SCHEDULE_SINCE: Final[Version] = (0, 24, 0)
 """First version of vLLM that drafts by a schedule."""
 

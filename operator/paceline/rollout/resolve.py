@@ -18,7 +18,7 @@ from paceline.checkpoints import summary
 from paceline.engines import base as engine_base
 from paceline.engines import methods
 from paceline.planning import plan
-from paceline.rollout import inspection, revisions, suitability
+from paceline.rollout import automatic, inspection, revisions, suitability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,15 @@ def resolve(
     """Return what the spec comes down to, given what Inspect found."""
     if found.target is None:
         return _unread(found)
-    judged = suitability.judge(spec, found.result or found.target)
-    resolved = _judged(spec, source, found, judged=judged, known=known)
-    return replace(resolved, checkpoint=summary.summarise(judged) if judged else None)
+    judged = suitability.judge(spec, found.result or found.target, with_head=found.result is not None)
+    chosen = automatic.choose(spec, judged)
+    if chosen.speculation.draft is None and chosen.speculation.training_job_ref is None:
+        source = Source()
+    resolved = _judged(chosen, source, found, judged=judged, known=known)
+    message = resolved.message
+    if chosen is not spec and resolved.desired is not None:
+        message = f"{message} Auto is {chosen.speculation.method.value} here."
+    return replace(resolved, message=message, checkpoint=summary.summarise(judged) if judged else None)
 
 
 def _judged(

@@ -10,7 +10,7 @@ from typing import Final
 from paceline.api import sources, stages
 from paceline.api.checkpoint import Problem, Severity
 from paceline.api.conditions import RolloutReason
-from paceline.api.speculation import Method
+from paceline.api.speculation import Method, SpeculationSpec
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import decision, fit, support
 from paceline.checkpoints import inspection as checkpoints
@@ -21,12 +21,19 @@ _ENGINES_FAULT: Final = frozenset({"EngineUnsupported", "HeadArchitectureUnsuppo
 """Findings that another version of the engine would not have."""
 
 
-def judge(spec: SpeculativeDeploymentSpec, result: stages.InspectResult) -> checkpoints.Inspection | None:
-    """Return the whole judgement; None when the files were read by a version that reported no facts."""
-    if result.checkpoint is None:
+def judge(
+    spec: SpeculativeDeploymentSpec, target: stages.InspectResult, *, with_head: bool
+) -> checkpoints.Inspection | None:
+    """Return the whole judgement; None when the files were read by a version that reported no facts.
+
+    Args:
+        spec: the wanted state.
+        target: what Inspect read.
+        with_head: whether the head that it read is the spec's.
+    """
+    if target.checkpoint is None:
         return None
-    head = result.head if spec.speculation.method is not Method.NONE else None
-    return checkpoints.inspect(result.checkpoint, serving(spec), head=head)
+    return checkpoints.inspect(target.checkpoint, serving(spec), head=target.head if with_head else None)
 
 
 def serving(spec: SpeculativeDeploymentSpec) -> fit.Serving:
@@ -39,9 +46,14 @@ def serving(spec: SpeculativeDeploymentSpec) -> fit.Serving:
         tensor_parallel_size=engine.tensor_parallel_size,
         draft_tensor_parallel_size=wanted.draft_tensor_parallel_size,
         args=tuple(engine.args),
-        method=methods.word(wanted.method) if wanted.draft or wanted.training_job_ref else "",
+        method=methods.word(wanted.method) if _is_named(wanted) else "",
         target_name="" if location.claim or location.path.startswith("s3://") else location.path,
     )
+
+
+def _is_named(wanted: SpeculationSpec) -> bool:
+    """Whether a head is to be run in a way that the spec names."""
+    return wanted.method is not Method.AUTO and bool(wanted.draft or wanted.training_job_ref)
 
 
 def of_target(found: checkpoints.Inspection | None) -> str:
