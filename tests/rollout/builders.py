@@ -23,20 +23,52 @@ class Users:
     accepted_a_draft: float = 1.2
     drafts_a_second: float = 10.0
     running: float = 1.0
+    prompt_tokens: int = 100
+    """Of a request; each makes ten drafts."""
+    before: "Users | None" = None
+    since: float = NOW
+    """When they came, after those ``before``."""
+
+    def counted(self, at: float) -> "Counted":
+        """Return what an engine that started at NOW has counted by then."""
+        if at < self.since:
+            return self.before.counted(at) if self.before else Counted()
+        earlier = self.before.counted(self.since) if self.before else Counted()
+        drafts = self.drafts_a_second * (at - self.since)
+        return Counted(
+            drafts=earlier.drafts + drafts,
+            accepted=earlier.accepted + drafts * self.accepted_a_draft,
+            requests=earlier.requests + drafts / 10,
+            prompt_tokens=earlier.prompt_tokens + drafts / 10 * self.prompt_tokens,
+        )
+
+    def running_at(self, at: float) -> float:
+        """Return the requests in flight."""
+        return self.before.running_at(at) if self.before and at < self.since else self.running
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Counters of an engine."""
+
+    drafts: float = 0.0
+    accepted: float = 0.0
+    requests: float = 0.0
+    prompt_tokens: float = 0.0
 
 
 def metrics(users: Users, at: float) -> str:
     """Return what an engine that has served ``users`` since NOW answers at ``at``."""
-    drafts = int(users.drafts_a_second * (at - NOW))
-    accepted = int(drafts * users.accepted_a_draft)
+    counted = users.counted(at)
     label = '{engine="0",model_name="target"}'
     rows = {
-        "num_requests_running": users.running,
-        "generation_tokens_total": drafts + accepted,
-        "prompt_tokens_total": drafts,
-        "spec_decode_num_drafts_total": drafts,
-        "spec_decode_num_draft_tokens_total": 3 * drafts,
-        "spec_decode_num_accepted_tokens_total": accepted,
+        "num_requests_running": users.running_at(at),
+        "generation_tokens_total": int(counted.drafts) + int(counted.accepted),
+        "prompt_tokens_total": int(counted.prompt_tokens),
+        "request_success_total": int(counted.requests),
+        "spec_decode_num_drafts_total": int(counted.drafts),
+        "spec_decode_num_draft_tokens_total": 3 * int(counted.drafts),
+        "spec_decode_num_accepted_tokens_total": int(counted.accepted),
     }
     kinds = {name: "counter" if name.endswith("_total") else "gauge" for name in rows}
     return "".join(

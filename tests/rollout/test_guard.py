@@ -5,7 +5,7 @@ import pytest
 from paceline.api.measurement import BlockOutcome, Decision, Purpose
 from paceline.judge import comparison
 from paceline.planning import kinds
-from paceline.rollout import guard, observe
+from paceline.rollout import observe, suspicion
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history
@@ -32,7 +32,7 @@ def seen(cluster: Cluster) -> observe.Observed:
 
 def test_no_metrics_say_nothing(served: Cluster) -> None:
     """Missing data is neither healthy nor suspicious."""
-    watched = guard.watch(seen(served), served.now)
+    watched = suspicion.watch(seen(served), served.now)
     assert watched.verdict is comparison.Verdict.INCONCLUSIVE
     served.settle()
     assert served.condition("Suspect")["reason"] == "NoTraffic"
@@ -43,13 +43,13 @@ def test_unreadable_metrics_say_nothing(served: Cluster, monkeypatch: pytest.Mon
     """An error page is not a dead head."""
     served.users = builders.Users(accepted_a_draft=HOPELESS)
     monkeypatch.setattr(builders, "metrics", lambda *_: "<html>502 Bad Gateway</html>")
-    assert guard.watch(seen(served), served.now).verdict is comparison.Verdict.INCONCLUSIVE
+    assert suspicion.watch(seen(served), served.now).verdict is comparison.Verdict.INCONCLUSIVE
 
 
 def test_too_few_drafts_say_nothing(served: Cluster) -> None:
     """A window with fewer drafts than spec.guard.minDrafts is silent."""
     served.users = builders.Users(accepted_a_draft=HOPELESS, drafts_a_second=0.5)
-    assert guard.watch(seen(served), served.now).verdict is comparison.Verdict.INCONCLUSIVE
+    assert suspicion.watch(seen(served), served.now).verdict is comparison.Verdict.INCONCLUSIVE
 
 
 def test_healthy_traffic_is_healthy(served: Cluster) -> None:

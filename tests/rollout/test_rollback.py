@@ -180,3 +180,51 @@ def test_lost_probe_pod_is_a_failed_try() -> None:
     cluster.settle()
     assert lost
     assert cluster.serving() == "EAGLE3 k=3"
+
+
+def test_verdict_holds_for_the_workload_it_was_measured_on() -> None:
+    """Other prompts or bands are another question, asked once; the first answer still stands when they come back."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 0.8
+    rolled_back(cluster)
+    cluster.edit(rollout=builders.rollout(concurrencies=[1]))
+    rolled_back(cluster)
+    assert [one.record.decision for one in history(cluster).stored[1:]] == [Decision.REJECTED] * 2
+    cluster.edit(rollout=builders.rollout())
+    cluster.settle()
+    cluster.edit(rollout=builders.rollout(concurrencies=[1]))
+    cluster.settle()
+    assert len(history(cluster).stored) == 3
+
+
+def test_head_that_does_not_load_is_refused_on_every_workload() -> None:
+    """Other prompts do not mend it."""
+    cluster = Cluster()
+    cluster.crashing = {"EAGLE3 k=3"}
+    rolled_back(cluster)
+    cluster.edit(rollout=builders.rollout(concurrencies=[1]))
+    cluster.settle()
+    assert len(history(cluster).stored) == 2
+    assert cluster.condition("Progressing")["reason"] == "HeadLoadFailed"
+
+
+def rounds(cluster: Cluster) -> tuple[int, int]:
+    """Return how often measuring began anew, and how many rounds were measured since."""
+    records = [one.record for one in history(cluster).stored]
+    return (records[-1].measured_anew, records[-1].rounds) if records else (0, 0)
+
+
+def test_workload_that_is_edited_in_mid_rollout_is_measured_anew() -> None:
+    """Blocks of two workloads never make one verdict, and the servers are not loaded again."""
+    cluster = Cluster()
+    cluster.speeds["EAGLE3 k=3"] = 1.5
+    cluster.until(lambda: rounds(cluster) == (0, 1))
+    made = [one["metadata"]["uid"] for one in cluster.objects(kinds.DEPLOYMENT)]
+    cluster.edit(rollout=builders.rollout(concurrencies=[2]))
+    cluster.until(lambda: rounds(cluster) == (1, 1))
+    record = history(cluster).stored[-1].record
+    assert {one.concurrency for one in record.measurements} == {2}
+    assert [one["metadata"]["uid"] for one in cluster.objects(kinds.DEPLOYMENT)] == made
+    cluster.settle()
+    assert cluster.serving() == "EAGLE3 k=3"
+    assert len(history(cluster).stored) == 2

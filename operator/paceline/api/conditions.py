@@ -141,3 +141,4 @@ class RolloutReason(StrEnum):
     CONFIRMING = "Confirming"
     HEALTHY = "Healthy"
     NO_TRAFFIC = "NoTraffic"
+    UNLIKE_PROMPTS = "UnlikePrompts"  # users' prompts are so long that what was measured does not hold for them

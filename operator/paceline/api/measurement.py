@@ -230,6 +230,8 @@ class RolloutRecord(ApiModel):
     """When the last such pod was found gone: what ran out of memory until then is not to blame."""
     probe_failures: Annotated[int, pydantic.Field(ge=0)] = 0
     """Probe pods in a row that brought no measurement."""
+    measured_anew: Annotated[int, pydantic.Field(ge=0)] = 0
+    """How often measuring began again, because the workload in the spec was edited."""
     seating: Seating | None = None
     """None in rollouts that older versions opened: every arm has a place of its own."""
     released_at: ShortText | None = None

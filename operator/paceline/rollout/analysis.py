@@ -226,8 +226,9 @@ def _phase(case: Case, job: observe.Work | None) -> RolloutReason:
 def probe_name(case: Case) -> str:
     """Return the name of the Job that measures the round at hand, and of its ConfigMap."""
     owner, record = case.seen.owner, case.record
+    again = f"/{record.measured_anew}" if record.measured_anew else ""
     return names.child(
-        owner.name, workloads.PROBE, f"{owner.uid}/{record.number}/{record.rounds + 1}/{record.probe_failures}"
+        owner.name, workloads.PROBE, f"{owner.uid}/{record.number}/{record.rounds + 1}/{record.probe_failures}{again}"
     )
 
 

@@ -12,7 +12,6 @@ from paceline.rollout import (
     analysis,
     arms,
     front,
-    guard,
     inspection,
     observe,
     opening,
@@ -20,6 +19,7 @@ from paceline.rollout import (
     resolve,
     revisions,
     status,
+    suspicion,
     workloads,
 )
 from paceline.rollout.steps import Step
@@ -35,7 +35,7 @@ class Answer:
     goal: opening.Goal
     resolution: resolve.Resolution
     found: inspection.Inspection
-    watched: guard.Watch | None
+    watched: suspicion.Watch | None
     """None when there is nothing to watch."""
     step: Step
 

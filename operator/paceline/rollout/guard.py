@@ -5,18 +5,15 @@ only a fresh break-even, measured at the concurrency users cause, turns suspicio
 without enough drafts or without usable blocks, nothing is decided.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from paceline.api import base, names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
-from paceline.engines import metrics
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions
-from paceline.rollout import analysis, copies, observe, readiness, records, rollback, steps, verbs
+from paceline.rollout import analysis, copies, live, observe, readiness, rollback, steps, suspicion, verbs
 from paceline.rollout.steps import Case, Step
 
 # After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each more:
@@ -24,23 +21,6 @@ from paceline.rollout.steps import Case, Step
 PAUSE_WINDOWS: Final = 10
 LONGEST_PAUSE_S: Final = 24 * 3600.0
 _MOST_DOUBLINGS: Final = 16
-# A window is taken as covered when scrapes span this share of it.
-_COVERED: Final = 0.5
-# A difference takes two.
-_FEWEST_SCRAPES: Final = 2
-# The mean number of requests in flight is taken from at most so many scrapes of a window.
-_GAUGE_SAMPLES: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """What the guard makes of live traffic."""
-
-    verdict: comparison.Verdict
-    """Pass is healthy, Fail is suspicious, Inconclusive says nothing."""
-    message: str
-    live: judge.Live | None = None
-    break_even: judge.BreakEven | None = None
 
 
 def is_on(seen: observe.Observed) -> bool:
@@ -51,24 +31,7 @@ def is_on(seen: observe.Observed) -> bool:
     return bool(enabled and stable and stable.inputs.speculates and promotion and promotion.control in seen.revisions)
 
 
-def watch(seen: observe.Observed, now: float) -> Watch:
-    """Return what users' traffic shows of stable, held against what was measured at its promotion."""
-    promotion = seen.history.promotion_of(seen.history.stable)
-    traffic = _traffic(seen, now)
-    if promotion is None or traffic is None:
-        return Watch(
-            verdict=comparison.Verdict.INCONCLUSIVE, message="No drafts of users' requests were counted in the window."
-        )
-    even = _break_even(promotion, concurrency=traffic.concurrency)
-    said = judge.live_verdict(traffic.live, even, min_drafts=seen.owner.spec.guard.min_drafts)
-    verdict = said.verdict
-    if even is not None and said.upper is not None and said.reason is not judge.GuardReason.NO_TRAFFIC:
-        # Suspicion needs less than a verdict: the break-even's own bounds are left out, since it is measured again.
-        verdict = comparison.Verdict.FAIL if said.upper < even.value else comparison.Verdict.PASS
-    return Watch(verdict=verdict, message=said.message, live=traffic.live, break_even=even)
-
-
-def suspect(seen: observe.Observed, found: Watch, now: float) -> Step | None:
+def suspect(seen: observe.Observed, found: suspicion.Watch, now: float) -> Step | None:
     """Return the step that opens a confirmation; None when there is no suspicion, or the last one is not long ago."""
     promotion = seen.history.promotion_of(seen.history.stable)
     if promotion is None or not is_on(seen):
@@ -93,10 +56,12 @@ def suspect(seen: observe.Observed, found: Watch, now: float) -> Step | None:
 
 
 def _broken(seen: observe.Observed, now: float) -> str:
-    """Return why stable's engine is no longer healthy; empty while it has an endpoint or may get one."""
+    """Return why stable's engine is no longer healthy; empty while it answers, or may get an endpoint."""
     server = seen.server(seen.history.stable)
-    if server is None or server.ready:
+    if server is None:
         return ""
+    if server.ready:
+        return live.stalled(seen, now)
     ready = Case(seen=seen, record=seen.history.decided[-1], now=now).readiness(seen.history.stable, wanted=1)
     crashed = isinstance(ready, readiness.Failed) and ready.reason in readiness.ENGINE_FAULTS
     return ready.message.rstrip(".") if crashed and isinstance(ready, readiness.Failed) else ""
@@ -134,12 +99,38 @@ def advance(case: Case) -> Step:
     return _with_control(case, control)
 
 
+def _refreshed(case: Case) -> Case:
+    """Return the case with users' acceptance as it is now, as long as nothing is measured.
+
+    A suspicion is raised while the window still holds what was before the fall; by the time the control is loaded it
+    holds the fall alone. Once the probe drives, what pods count is no longer users' own.
+    """
+    record = case.record
+    if record.live_acceptance_length is None or record.measuring_since is not None:
+        return case
+    found = suspicion.watch(case.seen, case.now)
+    if found.verdict is not comparison.Verdict.FAIL or found.live is None or found.break_even is None:
+        return case
+    update = {
+        "live_acceptance_length": found.live.acceptance_length,
+        "live_drafts": found.live.drafts,
+        "band": found.break_even.concurrency,
+    }
+    return Case(seen=case.seen, record=record.model_copy(update=update), now=case.now)
+
+
 def _with_control(case: Case, control: readiness.Ready) -> Step:
     stable = case.readiness(case.record.candidate, wanted=1)
     if isinstance(stable, readiness.Failed):
         return _replace(case, stable.reason, stable.message)
     if isinstance(stable, readiness.Waiting):
         return steps.waiting(stable, case.now)
+    fresh = _refreshed(case)
+    return _hopeless(fresh) or _confirmed(fresh, control)
+
+
+def _confirmed(case: Case, control: readiness.Ready) -> Step:
+    """Return what the fresh break-even leads to."""
     said = _confirmation(case)
     match said.verdict:
         case comparison.Verdict.FAIL:
@@ -151,6 +142,18 @@ def _with_control(case: Case, control: readiness.Ready) -> Step:
             if over:
                 return rollback.abort(case, RolloutReason.ABORTED, f"Nothing was confirmed: {said.message}. {over}")
             return _measured(case, control)
+
+
+def _hopeless(case: Case) -> Step | None:
+    """Return the end of a draft or an engine that needs no measurement; None when it has to be measured."""
+    record = case.record
+    if record.live_acceptance_length is None:
+        still = live.stalled(case.seen, case.now)
+        return _replace(case, RolloutReason.ENGINE_FAILED, f"{still}.") if still else None
+    if record.live_acceptance_length > 1.0:
+        return None
+    message = f"not one token of {record.live_drafts} drafts of users' requests was accepted. Train the head again."
+    return _replace(case, RolloutReason.DEAD_DRAFT, message)
 
 
 def _measured(case: Case, control: readiness.Ready) -> Step:
@@ -183,7 +186,7 @@ def _confirmation(case: Case) -> judge.LiveVerdict:
             verdict=comparison.Verdict.PASS, reason=judge.GuardReason.ABOVE_BREAK_EVEN, message=message
         )
     revision = case.seen.revisions.get(record.candidate)
-    live = judge.Live(
+    users = judge.Live(
         acceptance_length=record.live_acceptance_length,
         drafts=record.live_drafts,
         speculative_tokens=revision.inputs.num_speculative_tokens if revision else 1,
@@ -199,7 +202,7 @@ def _confirmation(case: Case) -> judge.LiveVerdict:
             confidence_percent=wanted.confidence_percent,
             looks=max(1, wanted.max_rounds - wanted.min_rounds + 1),
         )
-    return judge.live_verdict(live, even, min_drafts=1, confidence_percent=wanted.confidence_percent)
+    return judge.live_verdict(users, even, min_drafts=1, confidence_percent=wanted.confidence_percent)
 
 
 def _replace(case: Case, reason: RolloutReason, message: str) -> Step:
@@ -214,84 +217,3 @@ def _replace(case: Case, reason: RolloutReason, message: str) -> Step:
             return steps.waiting(ready, case.now, full=record.control)
         case readiness.Failed():
             return rollback.abort(case, RolloutReason.ABORTED, f"The control's replicas do not come. {ready.message}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Traffic:
-    live: judge.Live
-    concurrency: float
-    """Mean requests in flight on one pod."""
-
-
-def _traffic(seen: observe.Observed, now: float) -> _Traffic | None:
-    """Return what users' requests showed in the window, over all of stable's pods; None when nothing can be said."""
-    window = base.parse_duration(seen.owner.spec.guard.window).total_seconds()
-    since = max(now - window, _last_decision(seen.history))
-    pods = [_pod_traffic(scrapes, since=since, window=window) for scrapes in seen.scrapes.values()]
-    counted = [one for one in pods if one is not None]
-    drafts = sum(one.drafts for one in counted)
-    stable = seen.revisions.get(seen.history.stable)
-    if not drafts or stable is None:
-        return None
-    live = judge.Live(
-        acceptance_length=1.0 + sum(one.accepted_tokens for one in counted) / drafts,
-        drafts=drafts,
-        speculative_tokens=stable.inputs.num_speculative_tokens,
-    )
-    return _Traffic(live=live, concurrency=sum(one.running for one in counted) / len(counted))
-
-
-def _last_decision(history: records.History) -> float:
-    """Return when the newest rollout ended: what was counted before it is the probe's traffic, not users'."""
-    decided_at = history.last.decided_at if history.last else None
-    return conditions.parse_timestamp(decided_at) if decided_at else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PodTraffic:
-    drafts: int
-    accepted_tokens: int
-    running: float
-
-
-def _pod_traffic(scrapes: Sequence[tuple[float, str]], *, since: float, window: float) -> _PodTraffic | None:
-    """Return one pod's counts over the window; None when it is not covered, unreadable, or the engine was restarted."""
-    inside = [(at, text) for at, text in scrapes if at >= since]
-    if len(inside) < _FEWEST_SCRAPES or inside[-1][0] - inside[0][0] < _COVERED * window:
-        return None
-    first, last = metrics.read(inside[0][1]), metrics.read(inside[-1][1])
-    if isinstance(first, metrics.Unreadable) or isinstance(last, metrics.Unreadable):
-        return None
-    drafts = _difference(first.drafts, last.drafts)
-    accepted = _difference(first.accepted_tokens, last.accepted_tokens)
-    if drafts is None or accepted is None:
-        return None
-    return _PodTraffic(drafts=drafts, accepted_tokens=accepted, running=_running([text for _, text in inside]))
-
-
-def _difference(first: int | None, last: int | None) -> int | None:
-    """Return what a counter counted; None when it is missing or began anew."""
-    if first is None or last is None or last < first:
-        return None
-    return last - first
-
-
-def _running(texts: Sequence[str]) -> float:
-    """Return the mean of the gauge over evenly chosen scrapes; idle ones count, a missing gauge does not."""
-    step = max(1, len(texts) // _GAUGE_SAMPLES)
-    readings = [metrics.read(text) for text in texts[::step]]
-    running = [
-        one.requests_running
-        for one in readings
-        if isinstance(one, metrics.Reading) and one.requests_running is not None
-    ]
-    return sum(running) / len(running) if running else 1.0
-
-
-def _break_even(record: RolloutRecord, *, concurrency: float) -> judge.BreakEven | None:
-    """Return the break-even at the measured concurrency that is nearest to users'."""
-    arm, control = names.short(record.candidate), names.short(record.control)
-    band = judge.nearest_concurrency(record.measurements, arm=arm, concurrency=concurrency)
-    if band is None:
-        return None
-    return judge.break_even(record.measurements, arm=arm, control=control, concurrency=band)

@@ -68,8 +68,8 @@ def open_rollout(seen: observe.Observed, wanted: Goal, now: float) -> Step | Non
     history, inputs = seen.history, wanted.inputs
     if inputs is None or wanted.digest == history.stable:
         return None
-    retry = verbs.asked(seen, "retry", wanted.digest)
-    if history.refused(wanted.digest) is not None and not retry:
+    retry, measured_on = verbs.asked(seen, "retry", wanted.digest), workload(seen.owner.spec)
+    if history.refused(wanted.digest, workload=measured_on) is not None and not retry:
         return None
     control = revisions.control_of(inputs).digest if inputs.speculates else ""
     record = RolloutRecord(
@@ -78,7 +78,7 @@ def open_rollout(seen: observe.Observed, wanted: Goal, now: float) -> Step | Non
         candidate=wanted.digest,
         control=control,
         stable=history.stable,
-        workload=workload(seen.owner.spec),
+        workload=measured_on,
         started_at=conditions.timestamp(now),
         handled=[retry] if retry else [],
     )
@@ -101,9 +101,33 @@ def overtaken(case: Case, wanted: Goal) -> Step | None:
                 message = "The spec has changed; the rollout goes on or ends when its sources have been read."
                 return Step(reason=RolloutReason.INSPECTING, message=message, job=analysis.probe_name(case))
             if is_still_wanted(record, wanted):
-                return None
+                return _measured_anew(case)
             message = f"The spec has changed: revision {names.short(record.candidate)} is no longer wanted."
             return rollback.abort(case, RolloutReason.ABORTED, message)
+
+
+def _measured_anew(case: Case) -> Step | None:
+    """Return the step that drops what was measured on a workload which was edited since; None where it was not.
+
+    The servers stay: they are the same revisions. Once measuring is over the verdict stands.
+    """
+    record, measured_on = case.record, workload(case.seen.owner.spec)
+    if record.purpose is Purpose.BASELINE or record.workload == measured_on or record.verdict:
+        return None
+    fresh = {
+        "workload": measured_on,
+        "measurements": [],
+        "rounds": 0,
+        "probe_failures": 0,
+        "measuring_since": None,
+        "halted_since": None,
+        "measured_anew": record.measured_anew + 1,
+    }
+    return Step(
+        reason=RolloutReason.MEASURING,
+        message=f"Candidate {names.short(record.candidate)} is measured anew: rollout.analysis has changed.",
+        record=record.model_copy(update=fresh),
+    )
 
 
 def is_still_wanted(record: RolloutRecord, wanted: Goal) -> bool:

@@ -17,6 +17,7 @@ from paceline.rollout import (
     resolve,
     settled,
     status,
+    suspicion,
     verbs,
 )
 from paceline.rollout.steps import Case, Step
@@ -34,7 +35,7 @@ def reconcile(seen: observe.Observed, training_job: plan.Manifest | None, now: f
     found = inspection.inspect(seen, inspection.Subject(target=seen.owner.spec.target, head=source.draft), now)
     resolution = resolve.resolve(seen.owner.spec, source, found, seen.revisions)
     wanted = opening.goal(seen, resolution)
-    watched = guard.watch(seen, now) if guard.is_on(seen) else None
+    watched = suspicion.watch(seen, now) if guard.is_on(seen) else None
     step = next_step(seen, wanted, resolution=resolution, watched=watched, now=now)
     answer = execution.Answer(goal=wanted, resolution=resolution, found=found, watched=watched, step=step)
     return execution.carry_out(seen, answer, now)
@@ -45,7 +46,7 @@ def next_step(
     wanted: opening.Goal,
     *,
     resolution: resolve.Resolution,
-    watched: guard.Watch | None,
+    watched: suspicion.Watch | None,
     now: float,
 ) -> Step:
     """Return where the rollout stands and what brings it on; the first policy that has an answer gives it."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pydantic
 
 from paceline.api import names
+from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, RolloutRecord
 from paceline.planning import conditions, kinds, plan
 
@@ -18,6 +19,20 @@ PART: Final = "rollout"
 KEY: Final = "record.json"
 # Rejected digests are remembered longer than the rest of the history; so many fit the status too.
 REMEMBERED_REJECTIONS: Final = 32
+# Reasons that hold for the prompts and concurrencies that were measured; a head that does not load fails on all.
+_MEASURED: Final = frozenset(
+    {
+        RolloutReason.SLOWER_THAN_CONTROL,
+        RolloutReason.SLOWER_THAN_STABLE,
+        RolloutReason.NO_GAIN,
+        RolloutReason.BAND_BELOW_FLOOR,
+        RolloutReason.LATENCY_ABOVE_LIMIT,
+        RolloutReason.INCONCLUSIVE,
+        RolloutReason.ANALYSIS_DEADLINE_EXCEEDED,
+        RolloutReason.WARM_UP_DEADLINE_EXCEEDED,
+        RolloutReason.LIVE_BELOW_BASELINE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +137,16 @@ class History:
         seen = dict.fromkeys(one.candidate for one in reversed(self.decided))
         return [digest for digest in seen if self.refused(digest) is not None]
 
-    def refused(self, digest: str) -> RolloutRecord | None:
+    def refused(self, digest: str, *, workload: str = "") -> RolloutRecord | None:
         """Return the record for which ``digest`` is not tried again; None when it may be.
 
         The newest record that says anything of the digest counts: a revision that a later decision serves, as a control
-        may after the guard, is no longer refused.
+        may after the guard, is no longer refused. Asked about a workload, verdicts on other workloads do not count.
         """
         for record in reversed(self.decided):
             if record.serving == digest:
                 return None
-            if record.candidate == digest and _refuses(record):
+            if record.candidate == digest and _refuses(record) and not _is_of_another(record, workload):
                 return record
         return None
 
@@ -194,6 +209,11 @@ def superfluous(history: History, *, limit: int) -> Sequence[Stored]:
     rejections = [history.refused(digest) for digest in history.rejected[:REMEMBERED_REJECTIONS]]
     kept = {record.number for record in (*basis, *rejections) if record is not None}
     return [one for one in history.stored[:-limit] if one.record.number not in kept]
+
+
+def _is_of_another(record: RolloutRecord, workload: str) -> bool:
+    """Whether a decision rests on measurements of another workload than the one that is asked about."""
+    return bool(workload) and record.reason in _MEASURED and record.workload != workload
 
 
 def _refuses(record: RolloutRecord) -> bool:

@@ -17,7 +17,17 @@ from paceline.api.speculativedeployment import (
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions, plan
-from paceline.rollout import analysis, copies, guard, observe, promotion, records, resolve, settled, workloads
+from paceline.rollout import (
+    analysis,
+    copies,
+    observe,
+    promotion,
+    records,
+    resolve,
+    settled,
+    suspicion,
+    workloads,
+)
 from paceline.rollout.steps import Case, Step
 
 _PERCENT_STEP: Final = 5  # finer progress would be a write every few seconds
@@ -56,7 +66,7 @@ def project(
     history: records.History,
     resolution: resolve.Resolution,
     *,
-    watched: guard.Watch | None,
+    watched: suspicion.Watch | None,
     step: Step,
     now: float,
 ) -> tuple[dict[str, Any], list[plan.Event]]:
@@ -151,7 +161,7 @@ def _speculating(seen: observe.Observed, stable: str, resolution: resolve.Resolu
     return _said(ConditionType.SPECULATING, False, reason, message)  # noqa: FBT003
 
 
-def _suspect(history: records.History, watched: guard.Watch) -> conditions.Said:
+def _suspect(history: records.History, watched: suspicion.Watch) -> conditions.Said:
     """Return the guard's condition; its message holds no figure that moves with every scrape."""
     opened = history.open.record if history.open else None
     if opened is not None and opened.purpose is Purpose.GUARD:
@@ -166,7 +176,9 @@ def _suspect(history: records.History, watched: guard.Watch) -> conditions.Said:
             return _said(ConditionType.SUSPECT, False, RolloutReason.HEALTHY, message)  # noqa: FBT003
         case comparison.Verdict.INCONCLUSIVE:
             message = "Too few drafts of users' requests were counted in the window to say anything."
-            return _said(ConditionType.SUSPECT, None, RolloutReason.NO_TRAFFIC, message)
+            if watched.reason is RolloutReason.UNLIKE_PROMPTS:
+                message = "Users' prompts are far longer than those of rollout.analysis.prompts; measure on such."
+            return _said(ConditionType.SUSPECT, None, watched.reason, message)
 
 
 def _has_candidate(history: records.History) -> bool:
@@ -255,7 +267,7 @@ def _acceptance(record: RolloutRecord) -> float | None:
     return judge.acceptance_length([one for one in record.measurements if one.arm == arm])
 
 
-def _guard(watched: guard.Watch | None) -> GuardStatus | None:
+def _guard(watched: suspicion.Watch | None) -> GuardStatus | None:
     """Return what live traffic shows, so rounded that it does not change with every scrape."""
     if watched is None:
         return None
