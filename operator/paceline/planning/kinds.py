@@ -39,9 +39,10 @@ SERVICE: Final = Kind(api_version="v1", kind="Service", plural="services")
 CONFIG_MAP: Final = Kind(api_version="v1", kind="ConfigMap", plural="configmaps")
 # Watched in the whole cluster, for the forecast of free devices only.
 NODE: Final = Kind(api_version="v1", kind="Node", plural="nodes", namespaced=False)
+POD_DISRUPTION_BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets")
 ENDPOINT_SLICE: Final = Kind(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 
 OURS: Final = (SPECULATIVE_DEPLOYMENT, DRAFT_TRAINING_JOB)
 # Watched through our own cache, narrowed to objects that carry our managed-by label.
-CHILDREN: Final = (DEPLOYMENT, CONTROLLER_REVISION, JOB, POD, SERVICE, CONFIG_MAP)
+CHILDREN: Final = (DEPLOYMENT, CONTROLLER_REVISION, JOB, POD, SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET)
 BY_KIND: Final = {kind.kind: kind for kind in (*OURS, *CHILDREN, REPLICA_SET, ENDPOINT_SLICE)}

@@ -11,6 +11,7 @@ from paceline.planning import kinds, plan
 from paceline.rollout import (
     analysis,
     arms,
+    disruption,
     front,
     inspection,
     observe,
@@ -53,6 +54,7 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     draft.actions += arms.create_and_scale(seen, wanted)
     draft.actions += step.actions
     draft.actions += front.actions(seen, after, now)
+    draft.actions += disruption.actions(seen)
     draft.actions += analysis.superfluous(seen, step.job)
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += answer.found.clean_up

@@ -99,6 +99,18 @@ class Front:
     decision: int
     selected_at: float
     port: int
+    selector: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the pods that it leads users to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The PodDisruptionBudget of what serves."""
+
+    uid: str
+    selector: Mapping[str, str]
+    max_unavailable: object
+    """As it is stored: a number, unless somebody made it another's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +138,7 @@ class Observed:
     """By short hash of the revision; a measuring copy by ``workloads.copy_key`` of it."""
     front: Front | None
     """None before the first promotion."""
+    budget: Budget | None = None
     inspections: Mapping[str, Work] = field(default_factory=dict)
     probes: Mapping[str, Work] = field(default_factory=dict)
     documents: Mapping[str, Document] = field(default_factory=dict)
@@ -172,6 +185,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         history=history,
         servers=servers,
         front=front,
+        budget=_budget(view.owned(kinds.POD_DISRUPTION_BUDGET, owner.uid)),
         inspections=_works(jobs, workloads.INSPECT, pods.get(workloads.INSPECT, ())),
         probes=probes,
         documents=documents,
@@ -333,6 +347,20 @@ def _front(service: plan.Manifest | None, owner_uid: str) -> Front | None:
         decision=int(notes.get(workloads.ANNOTATION_DECISION, "0")),
         selected_at=conditions.parse_timestamp(selected_at),
         port=int(spec["ports"][0]["port"]) if spec.get("ports") else 0,
+        selector=spec.get("selector") or {},
+    )
+
+
+def _budget(manifests: Sequence[plan.Manifest]) -> Budget | None:
+    """Return the one budget that we make for a resource."""
+    found = next(iter(manifests), None)
+    if found is None:
+        return None
+    spec = found["spec"]
+    return Budget(
+        uid=plan.metadata(found)["uid"],
+        selector=(spec.get("selector") or {}).get("matchLabels") or {},
+        max_unavailable=spec.get("maxUnavailable"),
     )
 
 
