@@ -28,6 +28,8 @@ UNSEEN = {
     ("get", "batch", "jobs"),
     ("get", "", "pods/log"),  # of an engine that ends before it is ready; played pods have no log
     ("delete", "", "services"),
+    ("get", "policy", "poddisruptionbudgets"),
+    ("delete", "policy", "poddisruptionbudgets"),  # when it is switched off
     ("delete", "apps", "controllerrevisions"),  # beyond the history limit
     ("delete", "paceline.dev", "drafttrainingjobs"),  # past its TTL
 }
