@@ -8,6 +8,8 @@ import pytest
 
 # How long an example takes is the machine's matter, not the code's: a deadline would fail tests under load.
 hypothesis.settings.register_profile("paceline", deadline=None)
+# For a night: pytest --hypothesis-profile=long tests/machine
+hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile("paceline")
 
 # Seconds that one test of the kind may take; the first that fits counts. Longer means that it hangs.

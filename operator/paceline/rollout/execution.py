@@ -1,4 +1,4 @@
-"""Turns a pass's answers into ordered writes: evidence first, then what serves, then what is no longer needed.
+"""Turns a pass's answers into ordered writes: evidence first, then arms that are over go, and what serves comes.
 
 A crash between any two of them leaves a state from which the next pass does the rest.
 """
@@ -51,12 +51,13 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     if step.record is not None:
         stored = after.numbered(step.record.number)
         draft.actions.append(records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels))
+    # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
+    draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
     draft.actions += step.actions
     draft.actions += front.actions(seen, after, now)
     draft.actions += disruption.actions(seen)
     draft.actions += analysis.superfluous(seen, step.job)
-    draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += answer.found.clean_up
     draft.actions += _forgotten(seen, after, answer.goal)
     watches = _GUARD_S if answer.watched is not None else None

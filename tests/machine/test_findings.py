@@ -1,0 +1,55 @@
+"""What the machines have found, each played again from its beginning."""
+
+import pytest
+
+from machine.engines import Engines
+from machine.rollout_rules import Rules
+from machine.server import Fault
+from machine.simulation import Simulation
+from paceline.planning import kinds
+from paceline.rollout.room import Rollout
+from rollout import builders
+
+
+@pytest.fixture
+def sim():
+    """A SpeculativeDeployment whose head has been promoted, watched by the rules."""
+
+    def look(action):
+        rules.wrote(action, sees_all=made.operator.sees_all)
+
+    made = Simulation(
+        Rollout(stage_image="paceline/stages:1"),
+        builders.deployment(),
+        now=builders.NOW,
+        programs=Engines,
+        look=look,
+    )
+    rules = Rules(made.server)
+    made.programs.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2}
+    made.settle(within_s=50_000.0, quiet_s=5_000.0)
+    assert made.resource["status"]["speculation"] == "EAGLE3 k=3"
+    return made
+
+
+def edit(sim, **changes):
+    """Replace fields of the spec."""
+    sim.edit({**sim.resource["spec"], **changes})
+
+
+def servers(sim):
+    """Return what the existing Deployments draft, sorted."""
+    found = [one["metadata"]["labels"]["paceline.dev/revision"] for one in sim.server.all(kinds.DEPLOYMENT)]
+    return sorted(sim.programs.title(one) for one in found)
+
+
+def test_candidate_edited_back_and_forth_never_meets_another(sim):
+    """With every deletion failing for a while, a known revision's server is still not made beside the one before it."""
+    for k in (5, 4, 5, 4):
+        edit(sim, speculation=builders.eagle3(k=k))
+        for _ in range(4):
+            sim.hear()
+            sim.operate(faults={1: Fault.BROKEN, 2: Fault.BROKEN})
+            assert len([title for title in servers(sim) if title in {"EAGLE3 k=4", "EAGLE3 k=5"}]) <= 1
+    sim.settle(within_s=50_000.0, quiet_s=5_000.0)
+    assert servers(sim) == ["EAGLE3 k=3"]

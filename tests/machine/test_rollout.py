@@ -1,0 +1,297 @@
+"""Anything at any time to a SpeculativeDeployment: what holds after every write, and that every wait ends.
+
+Edits, verbs, crashes, faults on every call, late and lost events, a clock that jumps, objects deleted by others, full
+nodes, engines that break. Then people keep still, and from wherever it stands the resource reaches a decided state
+within bounded time and writes no more.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from machine import fields, sizes
+from machine.engines import Engines
+from machine.kubelet import NODES
+from machine.rollout_rules import Rules
+from machine.server import Fault
+from machine.simulation import Simulation
+from paceline.api import base, names
+from paceline.api.speculativedeployment import GuardSpec, RolloutSpec, TrafficSpec
+from paceline.planning import kinds, plan
+from paceline.rollout.room import Rollout
+from rollout import builders
+
+TITLES = ("None", "EAGLE3 k=3", "EAGLE3 k=5", "Ngram k=4")
+SPECULATIONS = (
+    builders.none(),
+    builders.eagle3(k=3),
+    builders.eagle3(k=5),
+    builders.eagle3(uri="pvc://models/other-head"),
+    builders.from_job(),
+    {"method": "Ngram", "numSpeculativeTokens": 4},
+)
+IMAGES = ("vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.34.0")
+TARGETS = ("pvc://models/target", "pvc://models/new-target", "pvc://models/broken")
+CHILDREN = (kinds.DEPLOYMENT, kinds.JOB, kinds.POD, kinds.SERVICE, kinds.CONFIG_MAP, kinds.CONTROLLER_REVISION)
+WATCHED = [kind.kind for kind in (*kinds.CHILDREN, *kinds.OURS)]
+POLICIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "rollout": fields.variants(RolloutSpec, leave=frozenset({"steps"})),
+        "guard": fields.variants(GuardSpec),
+        "traffic": fields.variants(TrafficSpec),
+        "revisionHistoryLimit": st.integers(1, 3),
+    },
+)
+FAULTS = st.dictionaries(st.integers(0, 6), st.sampled_from(list(Fault)), min_size=1, max_size=3)
+JUMPS_S = (-7200.0, -90.0, 90.0, 7200.0)
+# Longer than the pause before a source is read again, and than the guard's window; a wait of the spec comes on top.
+QUIET_S = 2000.0
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    """Return a spec whose engines take a whole node."""
+    template = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    made = builders.spec(**changes)
+    return {**made, "engine": {**made["engine"], "podTemplate": template}}
+
+
+class Rollouts(stateful.RuleBasedStateMachine):
+    """One SpeculativeDeployment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        resource = {**builders.deployment(), "spec": spec()}
+        self.sim = Simulation(
+            Rollout(stage_image="paceline/stages:1"),
+            resource,
+            now=builders.NOW,
+            programs=Engines,
+            look=self.look,
+        )
+        self.engines: Engines = self.sim.programs
+        self.rules = Rules(self.sim.server)
+        self.jumped_s = 0.0
+
+    def look(self, action: plan.Action) -> None:
+        """Check what one write of the operator's may break."""
+        self.rules.wrote(action, sees_all=self.sim.operator.sees_all)
+
+    @stateful.initialize(served=st.booleans(), speculation=st.sampled_from(SPECULATIONS), policy=POLICIES)
+    def begin(self, *, served: bool, speculation: dict, policy: Mapping[str, Any]) -> None:
+        """Start with a new resource, or with one whose head has been promoted."""
+        self.engines.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
+        if served:
+            self.come_to_rest()
+            assert self.sim.resource["status"]["speculation"] == "EAGLE3 k=3"
+        self.edit(speculation=speculation)
+        self.edit(**policy)
+
+    # -- the operator
+
+    @stateful.rule(times=st.integers(1, 4), heard=st.booleans())
+    def work(self, *, times: int, heard: bool) -> None:
+        """Run a few passes, with or without the news."""
+        for _ in range(times):
+            if heard:
+                self.sim.hear()
+            self.sim.operate()
+
+    @stateful.rule(seconds=st.sampled_from([60.0, 600.0, 3000.0]))
+    def go_on(self, *, seconds: float) -> None:
+        """Let everything take its course."""
+        self.sim.go_on(seconds)
+
+    @stateful.rule(after=st.integers(0, 5))
+    def crash(self, *, after: int) -> None:
+        """Kill the operator after some writes of a pass; its successor lists everything."""
+        self.sim.hear()
+        self.sim.operate(crash_after=after)
+
+    @stateful.rule(after=st.integers(0, 5), seconds=st.sampled_from([100.0, 1000.0]))
+    def crash_all_along(self, *, after: int, seconds: float) -> None:
+        """Kill the operator again and again, each time after as many writes."""
+        self.sim.go_on(seconds, crash_after=after)
+
+    @stateful.rule(faults=FAULTS, seconds=st.sampled_from([100.0, 1000.0]))
+    def meet_faults_all_along(self, *, faults: Mapping[int, Fault], seconds: float) -> None:
+        """Let the same calls fail again and again."""
+        self.sim.go_on(seconds, faults=faults)
+
+    @stateful.rule(faults=FAULTS)
+    def meet_faults(self, *, faults: Mapping[int, Fault]) -> None:
+        """Let calls of a pass fail."""
+        self.sim.hear()
+        self.sim.operate(faults=faults)
+
+    @stateful.rule(kind=st.sampled_from(WATCHED), seconds=st.floats(0, 45))
+    def hear_of_one_kind(self, *, kind: str, seconds: float) -> None:
+        """Let one watch be ahead of all others."""
+        self.sim.pass_time(seconds)
+        self.sim.watches.deliver([kind])
+        self.sim.operate()
+
+    @stateful.rule(seconds=st.sampled_from([1.0, 20.0, 300.0]))
+    def miss_events(self, *, seconds: float) -> None:
+        """Let things happen of which nobody is told."""
+        self.sim.pass_time(seconds)
+        self.sim.watches.deliver()
+
+    # A Service that somebody has deleted carries no number that could tell old records from new ones.
+    @stateful.precondition(lambda self: self.sim.server.all(kinds.SERVICE) and not self.rules.forgotten)
+    @stateful.rule(age=st.integers(1, 25))
+    def act_on_an_old_picture(self, *, age: int) -> None:
+        """Let a leader that was cut off carry out what it had decided some writes ago."""
+        self.rules.cut_off = True
+        self.sim.operator.act(self.sim.watches.old(age), faults={})
+        self.rules.cut_off = False
+        self.sim.operator.wake()
+
+    @stateful.rule(seconds=st.sampled_from(JUMPS_S))
+    def clock_jumps(self, *, seconds: float) -> None:
+        """Let the operator's clock be wrong, or right again."""
+        self.sim.operator.skew_s = 0.0 if self.sim.operator.skew_s else seconds
+        self.jumped_s = max(self.jumped_s, abs(seconds))
+
+    # -- people
+
+    def edit(self, **changes: Any) -> None:
+        """Change some fields of the spec."""
+        made = fields.overlay(self.sim.resource["spec"], changes)
+        analysis = made["rollout"]["analysis"]
+        if analysis.get("minRounds", 2) > analysis.get("maxRounds", 6):
+            analysis["minRounds"] = analysis["maxRounds"] = analysis.get("maxRounds", 6)
+        self.sim.edit(copy.deepcopy(made))
+
+    @stateful.rule(speculation=st.sampled_from(SPECULATIONS))
+    def edit_speculation(self, *, speculation: dict) -> None:
+        """Ask for another draft."""
+        self.sim.edit({**self.sim.resource["spec"], "speculation": speculation})
+
+    @stateful.rule(image=st.sampled_from(IMAGES))
+    def edit_engine(self, *, image: str) -> None:
+        """Ask for another engine."""
+        self.edit(engine={"image": image})
+
+    @stateful.rule(uri=st.sampled_from(TARGETS))
+    def edit_target(self, *, uri: str) -> None:
+        """Ask for another target."""
+        self.edit(target={"uri": uri})
+
+    @stateful.rule(policy=POLICIES)
+    def edit_policies(self, *, policy: Mapping[str, Any]) -> None:
+        """Ask for other rules."""
+        self.edit(**policy)
+
+    @stateful.rule()
+    def revert(self) -> None:
+        """Go back to what was asked for at first."""
+        self.sim.edit(spec())
+
+    @stateful.rule(replicas=st.integers(0, 3))
+    def scale(self, *, replicas: int) -> None:
+        """Scale."""
+        self.edit(replicas=replicas)
+
+    @stateful.rule(verb=st.sampled_from(["promote", "abort", "retry", "undo", "pause"]), which=st.integers(0, 9))
+    def annotate(self, *, verb: str, which: int) -> None:
+        """Ask for a verb on some revision."""
+        known = [one["metadata"]["labels"][names.LABEL_REVISION] for one in self.all(kinds.CONTROLLER_REVISION)]
+        self.sim.annotate({f"paceline.dev/{verb}": known[which % len(known)]} if known else {})
+
+    @stateful.rule()
+    def take_annotations_away(self) -> None:
+        """Take all verbs away."""
+        self.sim.annotate({})
+
+    @stateful.rule(kind=st.sampled_from(CHILDREN), which=st.integers(0, 9))
+    def delete_by_hand(self, *, kind: kinds.Kind, which: int) -> None:
+        """Delete some child, evidence included."""
+        found = self.all(kind)
+        if found:
+            self.sim.server.drop(kind.kind, found[which % len(found)]["metadata"]["name"])
+            self.rules.forgotten |= kind in {kinds.CONFIG_MAP, kinds.CONTROLLER_REVISION}
+
+    @stateful.rule(lost=st.sampled_from(["conditions", "rollout", "stable", "observedGeneration"]))
+    def prune_status(self, *, lost: str) -> None:
+        """Let the schema drop a field of the status, or keep it again."""
+        self.sim.server.pruned = frozenset() if self.sim.server.pruned else frozenset({lost})
+
+    @stateful.rule()
+    def empty_status(self) -> None:
+        """Empty the status by hand."""
+        self.sim.server.put({key: one for key, one in self.sim.resource.items() if key != "status"})
+
+    @stateful.rule(published=st.booleans())
+    def train(self, *, published: bool) -> None:
+        """Let a training job be under way, or publish."""
+        self.sim.server.put(builders.training_job(published=published))
+
+    # -- the world
+
+    @stateful.rule(title=st.sampled_from(TITLES), speed=st.sampled_from([0.7, 1.0, 1.5]))
+    def change_speed(self, *, title: str, speed: float) -> None:
+        """Make a revision's servers faster or slower."""
+        self.engines.speeds[title] = speed
+
+    @stateful.rule(title=st.sampled_from(TITLES), crashes=st.booleans())
+    def break_engine(self, *, title: str, crashes: bool) -> None:
+        """Break or mend an engine."""
+        (self.engines.crashing.add if crashes else self.engines.crashing.discard)(title)
+        self.sim.kubelet.stir()
+
+    @stateful.rule(count=st.integers(0, 4))
+    def change_nodes(self, *, count: int) -> None:
+        """Take nodes' GPUs for others' pods, or give them back; what runs goes on."""
+        self.sim.kubelet.nodes = {name: gpus * (place < count) for place, (name, gpus) in enumerate(NODES.items())}
+
+    @stateful.rule(accepted=st.sampled_from([None, 0.05, 1.2]))
+    def change_traffic(self, *, accepted: float | None) -> None:
+        """Let users ask for what the head knows, for what it does not, or for nothing."""
+        self.engines.users = None if accepted is None else builders.Users(accepted_a_draft=accepted)
+
+    @stateful.rule(away=st.booleans())
+    def lose_the_hub(self, *, away: bool) -> None:
+        """Let no source be reached, or all again."""
+        self.engines.hub_is_away = away
+
+    @stateful.rule(error=st.sampled_from(["", "no prompts"]), hangs=st.booleans())
+    def break_probe(self, *, error: str, hangs: bool) -> None:
+        """Break or mend the probe."""
+        self.engines.probe_error, self.engines.probe_hangs = error, hangs
+        self.sim.kubelet.stir()
+
+    # -- the end
+
+    def all(self, kind: kinds.Kind) -> list[dict[str, Any]]:
+        """Return the objects of a kind."""
+        return self.sim.server.all(kind)
+
+    def waits_s(self) -> list[float]:
+        """Return how long each wait of a rollout may last, as the spec has it, a wrong clock's error added."""
+        told = RolloutSpec.model_validate(self.sim.resource["spec"]["rollout"]).deadlines
+        return [base.parse_duration(one).total_seconds() + self.jumped_s for one in told.model_dump().values()]
+
+    def come_to_rest(self) -> None:
+        """Go on until nothing more happens, within a few times what all waits of a rollout last together."""
+        waits = self.waits_s()
+        self.sim.settle(within_s=8 * sum(waits) + 20_000.0, quiet_s=max(waits) + self.jumped_s + QUIET_S)
+
+    def teardown(self) -> None:
+        """Keep still: it comes to rest in bounded time, writes nothing more, and says why it stands where it stands."""
+        self.sim.operator.skew_s = 0.0
+        self.sim.server.pruned = frozenset()
+        self.engines.users, self.engines.hub_is_away = None, False
+        self.come_to_rest()
+        planned = self.sim.operator.decide(self.sim.watches.picture())
+        assert planned is not None
+        self.rules.check_rest(planned, self.sim.resource)
+
+
+TestRollouts = Rollouts.TestCase
+TestRollouts.settings = sizes.sized(25, steps=30)
+TestRollouts.pytestmark = [pytest.mark.timeout(900)]
