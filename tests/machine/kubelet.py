@@ -64,6 +64,7 @@ class Kubelet:
         self.server, self.programs = server, programs
         self.nodes = dict(nodes)
         """GPUs that pods may have, by node; a test takes them away and gives them back."""
+        self._mounted: dict[str, str | None] = {}
         self._due: dict[str, float] = {}
         """By a pod's UID, when something will happen to it."""
 
@@ -174,7 +175,10 @@ class Kubelet:
         return 0.0 if ending is None else ending.after_s
 
     def _ending(self, pod: Mapping[str, Any]) -> Ending | None:
-        return self.programs.run(pod, jobs.document(self.server, pod))
+        uid = pod["metadata"]["uid"]
+        if self._mounted.get(uid) is None:  # what was mounted once stays, whatever becomes of its source
+            self._mounted[uid] = jobs.document(self.server, pod)
+        return self.programs.run(pod, self._mounted[uid])
 
     def _go_on(self, pod: dict[str, Any]) -> None:
         if jobs.job_of(self.server, pod) is None:

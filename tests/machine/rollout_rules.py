@@ -1,6 +1,6 @@
 """What must hold of a SpeculativeDeployment after every write of the operator's, and when it has come to rest."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from machine.kubelet import is_ready
@@ -9,7 +9,7 @@ from paceline.api import names
 from paceline.api.measurement import Decision, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
 from paceline.planning import kinds, plan
-from paceline.rollout import records, revisions
+from paceline.rollout import records, workloads
 from rollout import builders
 
 _LONGEST_NAME = 63
@@ -26,6 +26,7 @@ class Rules:
         """Whether somebody has deleted records or revisions: nobody can know then what they said."""
         self.decisions: dict[int, RolloutRecord] = {}
         self.templates: dict[str, Any] = {}
+        self._known: dict[tuple[str, str], Any] = {}
         self._selected: frozenset[str] = frozenset()
 
     # -- what is read out of the cluster
@@ -33,8 +34,16 @@ class Rules:
     def history(self) -> records.History:
         """Return the records as they lie in the cluster."""
         maps = [one for one in self.server.all(kinds.CONFIG_MAP) if records.KEY in one["data"]]
-        stored = sorted((records.read(one) for one in maps), key=lambda one: one.record.number)
+        stored = sorted((self._read(one, records.read) for one in maps), key=lambda one: one.record.number)
         return records.History(owner=builders.NAME, owner_uid=f"uid-of-{builders.NAME}", stored=tuple(stored))
+
+    def _read(self, manifest: Mapping[str, Any], how: Callable[[Any], Any]) -> Any:
+        """Return what an object says; a version is read once."""
+        meta = manifest["metadata"]
+        key = meta["name"], meta["resourceVersion"]
+        if key not in self._known:
+            self._known[key] = how(manifest)
+        return self._known[key]
 
     def served(self) -> frozenset[str]:
         """Return the revisions that users' requests may reach through the front Service."""
@@ -51,8 +60,8 @@ class Rules:
         if service is None:
             return 0
         wanted: dict[str, int] = {}
-        for one in self.server.all(kinds.DEPLOYMENT):
-            short = one["metadata"]["labels"][names.LABEL_REVISION]
+        for one in self._servers():
+            short = _revision(one)
             wanted[short] = wanted.get(short, 0) + one["spec"]["replicas"]
         ready: dict[str, int] = {}
         for pod in self.server.all(kinds.POD):
@@ -124,7 +133,7 @@ class Rules:
         served = {names.short(one.serving) for one in history.decided if one.serving}
         newest = history.stored[-1].record if history.stored else None
         arms = {names.short(one) for one in (newest.candidate, newest.control) if one} if newest else set()
-        living = {_revision(one) for one in self.server.all(kinds.DEPLOYMENT)}
+        living = {_revision(one) for one in self._servers()}
         if not self.cut_off:
             assert living <= served | arms, f"arms of two rollouts at once: {sorted(living - served - arms)}"
 
@@ -145,7 +154,12 @@ class Rules:
             assert self.forgotten or self.templates.setdefault(short, one["data"]) == one["data"]
         for one in self.server.all(kinds.DEPLOYMENT):
             revision = known.get(_revision(one))
-            assert revision is None or revisions.read(revision).template == one["spec"]["template"]
+            assert revision is None or _pods(revision["data"]["template"]) == _pods(one["spec"]["template"])
+
+    def _servers(self) -> list[dict[str, Any]]:
+        """Return the Deployments that may serve users: a copy that is only measured never does."""
+        found = self.server.all(kinds.DEPLOYMENT)
+        return [one for one in found if one["metadata"]["labels"][names.LABEL_PART] == workloads.SERVER]
 
     def _revisions(self) -> list[dict[str, Any]]:
         return self.server.all(kinds.CONTROLLER_REVISION)
@@ -193,6 +207,13 @@ def _matches(pod: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
 
 def _revision(manifest: Mapping[str, Any]) -> str:
     return str((manifest["metadata"].get("labels") or {}).get(names.LABEL_REVISION, ""))
+
+
+def _pods(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod template without the label that tells a server from its measured copy."""
+    meta = template["metadata"]
+    labels = {name: value for name, value in meta["labels"].items() if name != names.LABEL_PART}
+    return {**template, "metadata": {**meta, "labels": labels}}
 
 
 def _told(action: plan.Action) -> str:

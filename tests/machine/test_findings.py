@@ -2,13 +2,16 @@
 
 import pytest
 
+from machine import rollout_rules, training_rules
 from machine.engines import Engines
-from machine.rollout_rules import Rules
 from machine.server import Fault
 from machine.simulation import Simulation
+from machine.stage_programs import StagePrograms
 from paceline.planning import kinds
 from paceline.rollout.room import Rollout
+from paceline.training.room import Training
 from rollout import builders
+from training import builders as training
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def sim():
         programs=Engines,
         look=look,
     )
-    rules = Rules(made.server)
+    rules = rollout_rules.Rules(made.server)
     made.programs.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2}
     made.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert made.resource["status"]["speculation"] == "EAGLE3 k=3"
@@ -53,3 +56,15 @@ def test_candidate_edited_back_and_forth_never_meets_another(sim):
             assert len([title for title in servers(sim) if title in {"EAGLE3 k=4", "EAGLE3 k=5"}]) <= 1
     sim.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert servers(sim) == ["EAGLE3 k=3"]
+
+
+def test_configuration_deleted_before_its_pod_starts_is_made_again():
+    """The pod would wait for its volume for ever, and its run until the deadline."""
+    sim = Simulation(Training(), training.resource(), now=training.NOW, programs=StagePrograms, look=lambda _: None)
+    rules = training_rules.Rules(sim.server)
+    sim.operate()
+    for one in sim.server.all(kinds.CONFIG_MAP):
+        sim.server.drop("ConfigMap", one["metadata"]["name"])
+    sim.settle(within_s=20_000.0, quiet_s=5_000.0)
+    assert sim.resource["status"]["phase"] == "Complete"
+    rules.check_rest(sim.operator.decide(sim.watches.picture()), sim.resource)

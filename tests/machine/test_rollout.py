@@ -293,5 +293,5 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
 
 TestRollouts = Rollouts.TestCase
-TestRollouts.settings = sizes.sized(25, steps=30)
+TestRollouts.settings = sizes.sized(20, steps=30)
 TestRollouts.pytestmark = [pytest.mark.timeout(900)]

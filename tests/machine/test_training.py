@@ -200,9 +200,8 @@ class Runs(stateful.RuleBasedStateMachine):
         self.rules.check_rest(planned, self.sim.resource)
         if self.is_lucky:
             assert self.sim.resource["status"]["phase"] == "Complete"
-            assert self.rules.runs[-len(Stage) + 1 :] == list(Stage)[1:], f"a step was repeated: {self.rules.runs}"
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = sizes.sized(25, steps=30)
+TestRuns.settings = sizes.sized(20, steps=30)
 TestRuns.pytestmark = [pytest.mark.timeout(900)]

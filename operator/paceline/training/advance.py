@@ -25,7 +25,8 @@ def next_stage(seen: observe.Observed, record: results.Record, now: float) -> st
     if job.complete is not None and job.uid in record.of(stage).retired:
         # Its result was lost with its pod; the next Job finds the work on the workspace and reports it again.
         return step.end_job(seen, job)
-    return step.Step(actions=_swept(seen), look_again_s=_look_again_s(seen, record, job, now))
+    actions = (*_restored(seen, record, job), *_swept(seen))
+    return step.Step(actions=actions, look_again_s=_look_again_s(seen, record, job, now))
 
 
 def _begin(seen: observe.Observed, record: results.Record, stage: Stage) -> step.Step:
@@ -39,6 +40,16 @@ def _begin(seen: observe.Observed, record: results.Record, stage: Stage) -> step
     rendered = jobs.render(seen, record, stage)
     config = () if rendered.config_name in seen.configs else (plan.Create(manifest=rendered.config_map),)
     return step.Step(actions=(*_stale(seen), *config, plan.Create(manifest=rendered.job)))
+
+
+def _restored(seen: observe.Observed, record: results.Record, job: observe.StageJob) -> tuple[plan.Action, ...]:
+    """Return the creation of a configuration that somebody deleted under its Job, whose next pod would wait in vain."""
+    if job.finished:
+        return ()
+    config_map = jobs.render(seen, record, job.stage).config_map
+    name = config_map["metadata"]["name"]
+    is_missing = name in seen.mounted_configs and name not in seen.configs
+    return (plan.Create(manifest=config_map),) if is_missing else ()
 
 
 def _stale(seen: observe.Observed) -> tuple[plan.Action, ...]:
