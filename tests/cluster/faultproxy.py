@@ -85,12 +85,25 @@ class FaultProxy(killproxy.KillProxy):
         self.injected: Counter[Fault] = Counter()
         self.paths: set[tuple[str, str]] = set()
         """Method and path of each request that met a fault."""
-        self._streams: set[asyncio.Task[object]] = set()
+        self.silent = 0
+        """Watches that are open and are told nothing."""
+        self._streams: dict[asyncio.Task[web.StreamResponse], str] = {}
 
     def cut_watches(self) -> None:
         """End every open watch as a broken connection does."""
         for task in tuple(self._streams):
             task.cancel()
+
+    async def silence_watches(self, *plurals: str) -> None:
+        """Let open watches, of these kinds or of all, stay so and tell nothing; one opened later is as ever."""
+        meant = [task for task, path in self._streams.items() if not plurals or path.rsplit("/", 1)[-1] in plurals]
+        wanted, self.watches = len(meant), Watches.SILENT
+        for task in meant:
+            task.cancel()
+        async with asyncio.timeout(60):
+            while self.silent < wanted:
+                await asyncio.sleep(0.05)
+        self.watches = Watches.OPEN
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass a request on, or let it meet its fault."""
@@ -109,7 +122,7 @@ class FaultProxy(killproxy.KillProxy):
     async def _stream(self, request: web.Request, answer: object) -> web.StreamResponse:
         """Serve a watch such that it can be cut."""
         task: asyncio.Task[web.StreamResponse] = asyncio.ensure_future(answer)
-        self._streams.add(task)
+        self._streams[task] = request.path
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -118,7 +131,7 @@ class FaultProxy(killproxy.KillProxy):
                 raise
             return _broken(request)
         finally:
-            self._streams.discard(task)
+            del self._streams[task]
 
     async def _withheld(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -128,7 +141,11 @@ class FaultProxy(killproxy.KillProxy):
             await response.write(json.dumps(event).encode() + b"\n")
             await response.write_eof()
             return response
-        await asyncio.Event().wait()
+        self.silent += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.silent -= 1
         raise AssertionError("unreachable")
 
     async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:

@@ -6,18 +6,21 @@ with that of an undisturbed life.
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
 import harness
 import kubeletless
+import liveusers
 import playbook
 from api import builders
 from paceline.api import names
 from paceline.planning import kinds
 
+_CONTROL = 100.0
 JOB, SERVED = "head", "served"
 _OURS = ((kinds.DRAFT_TRAINING_JOB, JOB), (kinds.SPECULATIVE_DEPLOYMENT, SERVED))
 _CHILDREN = (
@@ -27,6 +30,7 @@ _CHILDREN = (
     kinds.JOB,
     kinds.SERVICE,
 )
+_BOTH = tuple(kind.kind for kind, _ in _OURS)
 _HASH = re.compile(r"-[0-9a-f]{8,12}(?=-|$)")
 EndState = Mapping[str, object]
 
@@ -45,12 +49,30 @@ def deployment(name: str = SERVED, **spec: Any) -> dict[str, Any]:
 class Life:
     """Both resources in one namespace, and their pods."""
 
-    def __init__(self, api: harness.Api, namespace: str, *, speed: float = 150.0) -> None:
-        """Take the candidate's throughput; the control's is 100."""
+    def __init__(
+        self,
+        api: harness.Api,
+        namespace: str,
+        *,
+        speed: float = 150.0,
+        watched: Collection[str] = _BOTH,
+        reason: str = "",
+    ) -> None:
+        """Take the candidate's throughput; the control's is 100.
+
+        Args:
+            api: where both live.
+            namespace: of theirs alone.
+            speed: of the candidate.
+            watched: kinds whose end is waited for.
+            reason: of the rollout's end; by default the one that its speed gives it.
+        """
+        self.watched = watched
+        self.reason = reason or ("Promoted" if speed > _CONTROL else "SlowerThanControl")
+        self.serving = "Ngram" if self.reason == "Promoted" else "None"
         self.api = api
         self.namespace = namespace
-        self.script = playbook.Playbook(api=api, namespace=namespace, speeds={"Ngram": speed})
-        self.serving = "Ngram" if speed > 100.0 else "None"
+        self._stages = playbook.Playbook(api=api, namespace=namespace, speeds={"Ngram": speed, "None": _CONTROL})
 
     async def make(self, *manifests: Mapping[str, Any]) -> None:
         """Make resources of ours."""
@@ -64,7 +86,11 @@ class Life:
 
     def played(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Play the pods for the length of a block."""
-        return kubeletless.playing(self.api, self.namespace, self.script)
+        return kubeletless.playing(self.api, self.namespace, self._play)
+
+    async def _play(self, pod: Mapping[str, Any]) -> kubeletless.Play | None:
+        play = await self._stages(pod)
+        return None if play is None else dataclasses.replace(play, ip=liveusers.address(self.namespace))
 
     async def ended(self, *, operator: harness.Operator | None = None, within_s: float = 150.0) -> None:
         """Wait until the head is published, the candidate decided, and its losing arm and its Jobs gone.
@@ -83,14 +109,18 @@ class Life:
             raise AssertionError(f"not ended: {[(one or {}).get('status') for one in found]}") from None
 
     async def _is_published(self) -> bool:
+        if kinds.DRAFT_TRAINING_JOB.kind not in self.watched:
+            return True
         stored = await self.api.get(kinds.DRAFT_TRAINING_JOB, self.namespace, JOB) or {}
         return bool((stored.get("status") or {}).get("phase") == "Complete")
 
     async def _is_decided(self) -> bool:
+        if kinds.SPECULATIVE_DEPLOYMENT.kind not in self.watched:
+            return True
         stored = await self.api.get(kinds.SPECULATIVE_DEPLOYMENT, self.namespace, SERVED) or {}
         status = stored.get("status") or {}
         told = {one["type"]: one["reason"] for one in status.get("conditions") or ()}
-        if told.get("Progressing") not in ("Promoted", "SlowerThanControl"):
+        if told.get("Progressing") != self.reason:
             return False
         return (
             len(await self.api.items(kinds.DEPLOYMENT, self.namespace)) == 1
@@ -132,7 +162,7 @@ class Life:
         for kind in _CHILDREN:
             for one in await self.api.items(kind, self.namespace):
                 if (one["metadata"].get("labels") or {}).get(names.LABEL_MANAGED_BY) == names.FIELD_MANAGER:
-                    found[f"{kind.kind}/{_HASH.sub('', one['metadata']['name'])}"] += 1
+                    found[f"{kind.kind}/{anonymous(one['metadata']['name'])}"] += 1
         return found
 
     async def _told(self, kind: kinds.Kind, name: str) -> Mapping[str, str]:
@@ -145,6 +175,11 @@ async def undisturbed(api: harness.Api, **life: Any) -> AsyncIterator[Life]:
     """A life in a namespace of its own."""
     async with harness.scratch_namespace(api) as namespace:
         yield Life(api, namespace, **life)
+
+
+def anonymous(name: str) -> str:
+    """Return an object's name without hashes, which differ between lives."""
+    return _HASH.sub("", name)
 
 
 def _is_of(manifest: Mapping[str, Any], name: str) -> bool:

@@ -107,7 +107,7 @@ class HttpApiServer:
         time: clock.Clock,
         measured: metrics.Metrics,
         timeout_s: float,
-        silence_s: float = 150.0,
+        silence_s: float = 75.0,
     ) -> None:
         """Prepare; the connections open with the first call.
 

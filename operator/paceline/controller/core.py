@@ -176,12 +176,17 @@ class Core:
                 self.work.add_after(key, self._settings.resync * 0.5 * position / len(keys))
 
     async def _keep_house(self) -> None:
+        listed_s = 0.0
         while True:
             self._metrics.queue_depth.set(self.work.depth())
-            overdue = self._fresh.overdue(before_s=self._clock.monotonic() - _OVERDUE_S)
-            for one in self.reflectors:
-                if one.kind in overdue:
-                    logs.get().warning("write_not_seen", **{logs.KIND: one.kind.kind})
+            now = self._clock.monotonic()
+            overdue = self._fresh.overdue(before_s=now - _OVERDUE_S)
+            if overdue and now >= listed_s + _OVERDUE_S:
+                listed_s = now
+                logs.get().warning("write_not_seen", **{logs.KIND: sorted(kind.kind for kind in overdue)})
+                # All of them: what killed one connection killed others, and kinds that we never write, such as pods,
+                # have no other way to be missed.
+                for one in self.reflectors:
                     one.relist()
             await self._clock.sleep(_HOUSEKEEPING_S)
 

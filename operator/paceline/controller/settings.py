@@ -64,8 +64,8 @@ class Settings(pydantic.BaseModel):
     """Every resource is looked at so often even when nothing happens."""
     api_timeout: Seconds = 15.0
     """Bound on one call to the API server; a write's is shorter than what is left of the lease."""
-    watch_silence: Seconds = 150.0
-    """A watch that says nothing for so long has a dead peer; bookmarks come about every minute."""
+    watch_silence: Seconds = 75.0
+    """A watch that says nothing for so long has a dead peer; bookmarks come every minute."""
     backoff_base: Seconds = 0.5
     backoff_max: Seconds = 300.0
 

@@ -7,8 +7,11 @@ from paceline.api import report as codec
 from paceline.api import stages
 from paceline.training import attempts, observe, places
 
-LOST_AFTER_S: Final = 60.0
-"""Pods and Jobs reach the cache over separate watches: so long a pod may be missing beside a Job that is over."""
+LOST_AFTER_S: Final = 150.0
+"""Pods and Jobs reach the cache over separate watches: so long a pod may be missing beside a Job that is over.
+
+Longer than a dead watch goes unnoticed (the controller's ``watch_silence``, and a new list).
+"""
 _LOG_TAIL: Final = 300  # characters; the end of a log names the error, its beginning is banners
 
 
