@@ -199,6 +199,21 @@ POD_RULES = tuple(
     )
 )
 
+SHARED_MEMORY_RULES = tuple(
+    Row(
+        id=f"{owner}'s shared memory leaves room under the limit of {large}",
+        kind=kind,
+        good={owner: {"podTemplate": {"sharedMemory": "16Gi", "resources": {"limits": {"memory": large}}}}},
+        bad={owner: {"podTemplate": {"sharedMemory": "16Gi", "resources": {"limits": {"memory": small}}}}},
+        message="sharedMemory counts in limits.memory and must be smaller; raise the limit by it",
+    )
+    for kind, owner, large, small in (
+        ("SpeculativeDeployment", "engine", "400Gi", "16Gi"),
+        ("SpeculativeDeployment", "engine", 17179869185, 17179869184),
+        ("DraftTrainingJob", "trainer", "0.5Ti", "16384Mi"),
+    )
+)
+
 SPECULATION_RULES = (
     Row(
         id="EAGLE3 takes a draft",
@@ -332,7 +347,7 @@ SPECULATION_RULES = (
     Row(
         id="the fewest rounds are no more than the most",
         good={"rollout": {"analysis": {"minRounds": 4, "maxRounds": 4}}},
-        bad={"rollout": {"analysis": {"minRounds": 7}}},
+        bad={"rollout": {"analysis": {"minRounds": 7, "maxRounds": 6}}},
         message="rollout.analysis.minRounds must not exceed maxRounds",
     ),
     Row(
@@ -404,7 +419,15 @@ TRAFFIC_RULES = (
     ),
 )
 
-RULES = (*TRAFFIC_RULES, *SOURCE_RULES, *ENGINE_RULES, *POD_RULES, *SPECULATION_RULES, *TRAINING_RULES)
+RULES = (
+    *TRAFFIC_RULES,
+    *SOURCE_RULES,
+    *ENGINE_RULES,
+    *POD_RULES,
+    *SHARED_MEMORY_RULES,
+    *SPECULATION_RULES,
+    *TRAINING_RULES,
+)
 
 
 def _bound(path: str, good: Any, bad: Any, message: str, kind: str = "SpeculativeDeployment") -> Row:
@@ -433,7 +456,7 @@ SCHEMA = (
     Row(
         id="methods are listed",
         bad=_speculation(method="custom_class"),
-        message='Unsupported value: "custom_class": supported values: "None", "EAGLE3", "Ngram", "NgramGPU", "Suffix"',
+        message='Unsupported value: "custom_class": supported values: "None", "Auto", "EAGLE3", "Ngram"',
     ),
     Row(
         id="a schedule has one step for a concurrency",

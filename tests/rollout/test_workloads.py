@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from paceline.api import names
+from paceline.api import names, stages
 from paceline.planning import kinds
 from rollout import builders
 from rollout.cluster import Cluster
@@ -137,3 +137,37 @@ def test_server_is_ready_once_it_has_completed_something(cluster: Cluster) -> No
         assert startup["exec"]["command"][:2] == ["python3", "-c"]
         assert startup["failureThreshold"] * startup["periodSeconds"] == 1800
         assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_load_of_a_large_target_is_not_killed() -> None:
+    """595 GB take 25 minutes where things go well, and a hundred on a slow volume: more than the rollout may wait."""
+    cluster = Cluster()
+    cluster.inspect = lambda _config: stages.StageReport(
+        result=builders.inspected().model_copy(update={"weights_bytes": 595_000_000_000})
+    )
+    cluster.until(lambda: bool(cluster.objects(kinds.DEPLOYMENT)))
+    (one,) = cluster.objects(kinds.DEPLOYMENT)
+    startup = one["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
+    assert startup["failureThreshold"] * startup["periodSeconds"] >= 900 + 5950
+
+
+@pytest.mark.parametrize(("asked", "size"), [(None, "16Gi"), ("32Gi", "32Gi")])
+def test_several_ranks_have_shared_memory(asked: str | None, size: str) -> None:
+    """production-stack#276: 64 MiB are too little for NCCL, and nobody should have to know."""
+    template = {"sharedMemory": asked} if asked else {}
+    engine = {"image": "vllm/vllm-openai:v0.33.0", "tensorParallelSize": 8, "podTemplate": template}
+    cluster = Cluster(builders.deployment(engine=engine))
+    cluster.until(lambda: bool(cluster.objects(kinds.DEPLOYMENT)))
+    spec = cluster.objects(kinds.DEPLOYMENT)[0]["spec"]["template"]["spec"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}} in spec["volumes"]
+    assert "shm" in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
+
+
+def test_one_rank_has_no_memory_volume_it_did_not_ask_for(cluster: Cluster) -> None:
+    """Inspection and probe pods have none either."""
+    single = Cluster(builders.deployment())
+    single.until(lambda: bool(single.objects(kinds.DEPLOYMENT)))
+    spec = single.objects(kinds.DEPLOYMENT)[0]["spec"]["template"]["spec"]
+    assert "shm" not in {volume["name"] for volume in spec["volumes"]}
+    for job in cluster.objects(kinds.JOB):
+        assert "shm" not in {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}

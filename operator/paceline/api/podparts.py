@@ -61,6 +61,12 @@ class PodTemplate(ApiModel):
             message="labels must not set paceline.dev/ keys or app.kubernetes.io/managed-by; "
             "they are the operator's own",
         ),
+        Cel(
+            rule="!has(self.sharedMemory) || !has(self.resources) || !has(self.resources.limits) || "
+            "!('memory' in self.resources.limits) || quantity(string(self.sharedMemory))"
+            ".isLessThan(quantity(string(self.resources.limits['memory'])))",
+            message="sharedMemory counts in limits.memory and must be smaller; raise the limit by it",
+        ),
     )
 
     labels: Annotated[dict[str, Annotated[str, text(max_length=63, min_length=0)]], pydantic.Field(max_length=32)] = {}
@@ -82,7 +88,7 @@ class PodTemplate(ApiModel):
     resources: Resources = Resources()
     shared_memory: Quantity | None = None
     """Size of /dev/shm, a memory emptyDir that counts in the memory limit. NCCL needs far more than the runtime's
-    64 MiB: 16Gi or more at TP=8."""
+    64 MiB; left out, an engine with tensor parallelism gets 16Gi."""
     run_as_user: Annotated[int, pydantic.Field(ge=1, le=2**31 - 1)] | None = None
     """User id of the containers, for images that name none or root."""
     termination_grace_period: Duration | None = None

@@ -75,6 +75,7 @@ def _missing_revisions(seen: observe.Observed, after: records.History, answer: A
     opened = after.open.record if after.open else None
     needed = {after.stable} | ({opened.candidate, opened.control} if opened else set())
     number = max((one.number for one in seen.revisions.values()), default=0)
+    weights_bytes = answer.found.target.weights_bytes if answer.found.target else 0
     actions: list[plan.Action] = []
     for inputs in {one.digest: one for one in known}.values():
         if inputs.digest not in needed or inputs.digest in seen.revisions:
@@ -85,7 +86,7 @@ def _missing_revisions(seen: observe.Observed, after: records.History, answer: A
             labels=seen.owner.labels,
             inputs=inputs,
             head=answer.resolution.head if inputs.draft else None,
-            template=workloads.server_template(seen.owner, inputs),
+            template=workloads.server_template(seen.owner, inputs, weights_bytes),
             number=number,
         )
         actions.append(plan.Create(manifest=manifest))

@@ -126,13 +126,20 @@ def selector(owner: Owner, digest: str) -> dict[str, str]:
     }
 
 
-def server_template(owner: Owner, inputs: revisions.Inputs) -> dict[str, Any]:
-    """Return the pod template of a revision; called once in a revision's life."""
+def server_template(owner: Owner, inputs: revisions.Inputs, weights_bytes: int) -> dict[str, Any]:
+    """Return the pod template of a revision; called once in a revision's life.
+
+    Args:
+        owner: the resource.
+        inputs: what the revision is made of.
+        weights_bytes: size of the target's weights. A kubelet gives a load of this size its time, whatever the
+            rollout's own deadline: a server that is killed while it loads begins from nothing.
+    """
     template = inputs.engine.pod_template
     target = sources.locate(inputs.target.uri)
     draft = sources.locate(inputs.draft.uri) if inputs.draft else None
     storage = pods.join(
-        pods.scratch_storage(template.shared_memory),
+        pods.scratch_storage(pods.shared_memory(template, ranks=inputs.engine.tensor_parallel_size)),
         pods.claim_storage([location for location in (target, draft) if location]),
     )
     loading = base.parse_duration(owner.spec.rollout.deadlines.loading)
@@ -140,7 +147,7 @@ def server_template(owner: Owner, inputs: revisions.Inputs) -> dict[str, Any]:
         engine=inputs.engine,
         request=_request(inputs, target=target, draft=draft),
         storage=storage,
-        startup_budget_s=loading.total_seconds(),
+        startup_budget_s=max(loading.total_seconds(), engines.startup_budget_s(weights_bytes)),
     )
     return pods.pod_template(
         template=template,

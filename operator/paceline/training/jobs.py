@@ -108,7 +108,8 @@ def _pod(stage: Stage, known: configs.Known, *, config_name: str, labels: dict[s
     trainer = known.spec.trainer
     request = shapes.engine_request(stage, known)
     shape = shapes.pod(trainer.pod_template, known.spec.engine.pod_template if request else None)
-    shared = pods.join(pods.scratch_storage(shape.shared_memory), _claims(stage, known))
+    ranks = request.tensor_parallel_size if request else 1
+    shared = pods.join(pods.scratch_storage(pods.shared_memory(shape, ranks=ranks)), _claims(stage, known))
     own = pods.join(shared, _documents(stage, known, config_name))
     main = pods.container(
         name=attempts.CONTAINER,

@@ -12,6 +12,8 @@ from paceline.api.sources import Location
 DEFAULT_USER: Final = 65532
 SCRATCH: Final = "/scratch"
 DEFAULT_GRACE_S: Final = 60
+# NCCL's segments of several ranks do not fit the runtime's 64 MiB; only what is used counts in the memory limit.
+DEFAULT_SHARED_MEMORY: Final = "16Gi"
 
 # An arbitrary user has no home, and every library caches somewhere below it; without these they write to /.
 _SCRATCH_ENV: Final[tuple[dict[str, str], ...]] = (
@@ -43,6 +45,11 @@ def scratch_storage(shared_memory: str | None) -> Storage:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory}})
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - the pod's own
     return Storage(volumes=tuple(volumes), mounts=tuple(mounts))
+
+
+def shared_memory(template: PodTemplate, *, ranks: int) -> str | None:
+    """Return the size of /dev/shm: the template's, else a default for several ranks, which talk through it."""
+    return template.shared_memory or (DEFAULT_SHARED_MEMORY if ranks > 1 else None)
 
 
 def claim_storage(locations: Sequence[Location], *, writable_claims: frozenset[str] = frozenset()) -> Storage:
