@@ -27,6 +27,7 @@ UNSEEN = {
     ("get", "apps", "controllerrevisions"),
     ("get", "batch", "jobs"),
     ("get", "", "pods/log"),  # of an engine that ends before it is ready; played pods have no log
+    ("list", "", "events"),  # about a server that has a node and does not start; played pods start at once
     ("delete", "", "services"),
     ("get", "policy", "poddisruptionbudgets"),
     ("delete", "policy", "poddisruptionbudgets"),  # when it is switched off

@@ -1,6 +1,7 @@
 """Asking pods: what is kept, when a resource becomes due, and what may not come in."""
 
 import asyncio
+import json
 
 import aiohttp
 import pytest
@@ -9,10 +10,11 @@ from aiohttp import web
 from controller import builders
 from paceline.api import stages
 from paceline.controller import errors, metrics, poller
-from paceline.planning.view import PodPoll
+from paceline.planning.view import PodPoll, Warned
 
 PROGRESS = PodPoll(pod_uid="pod", url="http://10.0.0.1:8765/progress", wants="progress")
 LOG = PodPoll(pod_uid="pod/then", url="/api/v1/namespaces/n/pods/p/log?container=engine", wants="log")
+EVENTS = PodPoll(pod_uid="pod", url="/api/v1/namespaces/n/events?fieldSelector=x", wants="events")
 SCRAPE = PodPoll(pod_uid="pod", url="http://10.0.0.1:8000/metrics", wants="metrics")
 
 
@@ -189,3 +191,41 @@ async def test_paths_go_to_the_api_server_and_addresses_to_pods():
     fetch = poller.Fetches(pods=from_pod, server=from_server)
     assert await fetch("/api/v1/log", limit_bytes=1) == b"server /api/v1/log 1"
     assert await fetch("http://10.0.0.1/api", limit_bytes=1) == b"pod http://10.0.0.1/api 1"
+
+
+def event(reason, message, at, kind="Warning"):
+    """Return an event as the API server lists it."""
+    return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at, "metadata": {}}
+
+
+async def test_warnings_about_a_pod_are_asked_for_until_nobody_wants_them():
+    """Newest first, each once; what is new makes the resource due, and what is not does not."""
+    asking = Asking()
+    items = [
+        event("FailedMount", "old", "2026-01-01T00:00:00Z"),
+        event("FailedAttachVolume", "Multi-Attach error", "2026-01-01T00:02:00Z"),
+        event("FailedAttachVolume", "Multi-Attach error", "2026-01-01T00:01:00Z"),
+        event("Scheduled", "fine", "2026-01-01T00:03:00Z", kind="Normal"),
+    ]
+    asking.pods.answers[EVENTS.url] = json.dumps({"items": items}).encode()
+    for _ in range(3):
+        asking.poller.want(builders.KEY, [EVENTS])
+        await asking.round(after_s=60.0)
+    assert asking.heard.warnings("pod") == (
+        Warned(reason="FailedAttachVolume", message="Multi-Attach error"),
+        Warned(reason="FailedMount", message="old"),
+    )
+    assert asking.pods.asked == [EVENTS.url] * 3
+    assert asking.news == [builders.KEY]
+    asking.poller.want(builders.KEY, [])
+    assert asking.heard.warnings("pod") == ()
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"items": [1]}', b'{"items": [{"type": "Warning"}]}'])
+async def test_answer_that_lists_no_events_changes_nothing(answer):
+    """An API server between two versions may say anything."""
+    asking = Asking()
+    asking.pods.answers[EVENTS.url] = answer
+    asking.poller.want(builders.KEY, [EVENTS])
+    await asking.round()
+    assert asking.heard.warnings("pod") == ()

@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline.api import names, report, stages
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
-from paceline.planning import conditions, fleet, kinds, plan
+from paceline.planning import conditions, fleet, kinds, plan, view
 from paceline.planning.plan import Apply, Create, Delete, Key, Plan
 from paceline.rollout import revisions
 from paceline.rollout.room import Rollout
@@ -41,6 +41,7 @@ class Picture:
     scraped: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     devices: fleet.Fleet | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
+    warned: Mapping[str, tuple[view.Warned, ...]] = field(default_factory=dict)
 
     def get(self, kind, namespace, name):  # noqa: ARG002 - the model has one namespace
         """Return one object."""
@@ -76,6 +77,10 @@ class Picture:
         """Return scrapes."""
         return self.scraped.get(pod_uid, ())
 
+    def warnings(self, pod_uid):
+        """Return warning events."""
+        return self.warned.get(pod_uid, ())
+
     def log(self, run):
         """Return the log of a run, by its pod."""
         return self.logs.get(run.partition("/")[0], "")
@@ -102,6 +107,8 @@ class Cluster:
         """What such an engine says at its end."""
         self.logs: dict[str, str] = {}
         """Logs of pods by UID, as far as the API server gives them."""
+        self.warned: dict[str, tuple[view.Warned, ...]] = {}
+        """Warning events by pod UID."""
         self.unschedulable: dict[str, str] = {}
         """Scheduler's message by title."""
         self.inspect: Callable[[stages.InspectConfig], stages.StageReport] = lambda _config: stages.StageReport(
@@ -129,7 +136,10 @@ class Cluster:
     def picture(self, age: int = 0) -> Picture:
         """Return what a reconcile may see: the newest state, or one ``age`` writes back."""
         return Picture(
-            store=self.pictures[max(0, len(self.pictures) - 1 - age)], scraped=self._scraped(), logs=self.logs
+            store=self.pictures[max(0, len(self.pictures) - 1 - age)],
+            scraped=self._scraped(),
+            logs=self.logs,
+            warned=self.warned,
         )
 
     def torn_picture(self, ages: Mapping[str, int]) -> Picture:
@@ -140,7 +150,7 @@ class Cluster:
         store = {
             key: one for kind in known for key, one in self.pictures[chosen.get(kind, newest)].items() if key[0] == kind
         }
-        return Picture(store=store, scraped=self._scraped(), logs=self.logs)
+        return Picture(store=store, scraped=self._scraped(), logs=self.logs, warned=self.warned)
 
     def _recent(self, newest: int, age: int) -> int:
         """Return the number of the picture ``age`` writes back, or of the oldest that was still true a moment ago."""

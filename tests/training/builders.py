@@ -8,6 +8,7 @@ from typing import Any
 from paceline.api import report, stages
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import conditions, kinds, plan
+from paceline.planning.view import Warned
 from paceline.training import observe, results
 
 NOW = conditions.parse_timestamp("2026-01-01T12:00:00Z")
@@ -307,6 +308,10 @@ class FakeView:
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a pod said."""
         return self._live.get(pod_uid)
+
+    def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
+        """Refuse: no policy of training reads events."""
+        raise AssertionError(f"training asked for the events of {pod_uid}")
 
     def log(self, run: str) -> str:
         """Refuse: no policy of training reads logs."""

@@ -102,6 +102,7 @@ class RolloutReason(StrEnum):
     RECOVERED = "Recovered"  # False: measured to be as fast as before
     NOT_RECOVERED = "NotRecovered"  # False: it serves again, but slower than before, or nobody could tell
     STARTING = "Starting"  # a pod has a node; its image is pulled, its volumes are attached
+    VOLUME_UNAVAILABLE = "VolumeUnavailable"  # such a pod waits for a volume, which another node may hold
     LOADING = "Loading"
     WARMING_UP = "WarmingUp"
     MEASURING = "Measuring"

@@ -5,6 +5,7 @@ a room that wants to look at them asks to be woken.
 """
 
 import asyncio
+import json
 import math
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,15 +18,17 @@ import pydantic
 from paceline.api import stages
 from paceline.controller import clock, errors, logs, metrics, settings
 from paceline.planning.plan import Key
-from paceline.planning.view import PodPoll
+from paceline.planning.view import PodPoll, Warned
 
 _PROGRESS_LIMIT_BYTES: Final = 16 * 1024
 _METRICS_LIMIT_BYTES: Final = 2 * 1024 * 1024
 _LOG_LIMIT_BYTES: Final = 256 * 1024
+_MOST_WARNINGS: Final = 10
 _LIMITS_BYTES: Final = {
     "progress": _PROGRESS_LIMIT_BYTES,
     "metrics": _METRICS_LIMIT_BYTES,
     "log": _LOG_LIMIT_BYTES,
+    "events": _METRICS_LIMIT_BYTES,
 }
 _TICK_S: Final = 0.5
 
@@ -98,6 +101,7 @@ class Heard:
         # Deflated: a scrape is 50 kB of text that says nearly the same each time, and there may be 1,000 engines.
         self._scrapes: dict[str, tuple[tuple[float, bytes], ...]] = {}
         self._logs: dict[str, bytes] = {}
+        self._warnings: dict[str, tuple[Warned, ...]] = {}
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return the last progress."""
@@ -119,6 +123,16 @@ class Heard:
         kept = tuple(one for one in self._scrapes.get(pod_uid, ()) if one[0] > at - self._window_s)
         self._scrapes[pod_uid] = (*kept, (at, zlib.compress(body, 3)))
 
+    def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
+        """Return the warning events about a pod, newest first."""
+        return self._warnings.get(pod_uid, ())
+
+    def keep_warnings(self, pod_uid: str, told: tuple[Warned, ...]) -> bool:
+        """Keep what the API server tells of a pod; return whether it is news."""
+        is_news = self.warnings(pod_uid) != told
+        self._warnings[pod_uid] = told
+        return is_news
+
     def log(self, run: str) -> str:
         """Return the end of a run's log."""
         packed = self._logs.get(run)
@@ -131,6 +145,7 @@ class Heard:
     def forget(self, pod_uid: str) -> None:
         """Drop everything a pod said."""
         self._logs.pop(pod_uid, None)
+        self._warnings.pop(pod_uid, None)
         self._progress.pop(pod_uid, None)
         self._scrapes.pop(pod_uid, None)
 
@@ -164,6 +179,7 @@ class Poller:
             "progress": configured.poll_interval,
             "metrics": configured.scrape_interval,
             "log": configured.scrape_interval,
+            "events": configured.scrape_interval,
         }
         self._slots = asyncio.Semaphore(configured.poll_concurrency)
         self._clock = time
@@ -233,10 +249,24 @@ class Poller:
             case "progress":
                 if self._heard.keep_progress(poll.pod_uid, _progress(body)):
                     self._news(target.key)
+            case "events":
+                if self._heard.keep_warnings(poll.pod_uid, _warnings(body)):
+                    self._news(target.key)
             case "log":
                 self._heard.keep_log(poll.pod_uid, body)
                 target.due = math.inf  # a run that has ended says no more
                 self._news(target.key)
+
+
+def _warnings(body: bytes) -> tuple[Warned, ...]:
+    """Return the warnings in an event list, newest first; the same one told again is one."""
+    try:
+        listed = [one for one in json.loads(body)["items"] if one["type"] == "Warning"]
+        listed.sort(key=lambda one: str(one.get("lastTimestamp") or one["metadata"]["creationTimestamp"]), reverse=True)
+        told = [Warned(reason=str(one.get("reason", "")), message=str(one.get("message", ""))) for one in listed]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no list of events: {body[:100]!r}") from error
+    return tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
 
 
 def _progress(body: bytes) -> stages.LiveProgress:

@@ -7,6 +7,7 @@ from paceline.controller import cache, poller
 from paceline.planning import fleet as devices
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Manifest
+from paceline.planning.view import Warned
 
 
 class CacheView:
@@ -66,6 +67,10 @@ class CacheView:
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
         return self._heard.metrics_text(pod_uid)
+
+    def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
+        """Return the warning events about a pod, newest first; empty while none is known."""
+        return self._heard.warnings(pod_uid)
 
     def log(self, run: str) -> str:
         """Return the end of the log of one run of a container; empty while it is not known."""

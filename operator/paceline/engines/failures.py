@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paceline.engines.faults import OUT_OF_MEMORY, ROWS, WAITING, Fault, Nature, Row
+from paceline.engines.faults import EVENTS, OUT_OF_MEMORY, ROWS, WAITING, Fault, Nature, Row
 
 # Of hundreds of lines most are progress, and some of those speak of connections, caches and permissions.
 _ERROR_LINE: Final = re.compile(r"error|exception|fatal|core dumped", re.IGNORECASE)
@@ -41,6 +41,14 @@ def of_waiting(*, reason: str, message: str) -> Fault | None:
     """Return what a container that is not let run shows; None when it is only on its way."""
     known = WAITING.get(reason)
     return None if known is None else replace(known, said=" ".join(message.split())[:300])
+
+
+def of_warning(*, reason: str, message: str) -> Fault | None:
+    """Return what a warning event about a pod that does not start shows; None when it is about nothing known."""
+    for known, part, fault in EVENTS:
+        if reason == known and part in message:
+            return replace(fault, said=" ".join(message.split())[:300])
+    return None
 
 
 def _of_lines(lines: Sequence[str]) -> Fault | None:

@@ -286,6 +286,26 @@ WAITING: Final[dict[str, Fault]] = {
     "RunContainerError": Fault(name="ContainerRefused", nature=Nature.TRANSIENT, remedy=_REFUSED),
 }
 
+_CLAIM: Final = "See the events of the pod and of its claims"
+EVENTS: Final[tuple[tuple[str, str, Fault], ...]] = (
+    # vllm-project/production-stack#107
+    (
+        "FailedAttachVolume",
+        "Multi-Attach",
+        Fault(
+            name="VolumeAttachedElsewhere",
+            nature=Nature.TRANSIENT,
+            remedy="A ReadWriteOnce claim serves one node at a time: keep models on a ReadOnlyMany or ReadWriteMany "
+            "claim, keep all servers on one node by engine.podTemplate.nodeSelector, or set rollout.strategy: Replace",
+        ),
+    ),
+    ("FailedAttachVolume", "", Fault(name="VolumeNotAttached", nature=Nature.TRANSIENT, remedy=_CLAIM)),
+    ("FailedMount", "", Fault(name="VolumeNotMounted", nature=Nature.TRANSIENT, remedy=_CLAIM)),
+    ("FailedMapVolume", "", Fault(name="VolumeNotMounted", nature=Nature.TRANSIENT, remedy=_CLAIM)),
+)
+"""Warnings about a pod whose volumes do not come: reason, a part of the message, and what it shows; the first counts.
+Transient all, since a volume comes free when the pod that holds it goes: deadlines.starting ends the wait."""
+
 OUT_OF_MEMORY: Final = Fault(
     name="OutOfMemory",
     nature=Nature.TRANSIENT,

@@ -17,8 +17,16 @@ class PodPoll:
     pod_uid: str
     """Of a log: with the time when its run ended, since each run has its own."""
     url: str
-    """``http://IP:PORT/progress`` or ``.../metrics``; of a log the API server's path, ``/api/v1/...``."""
-    wants: Literal["progress", "metrics", "log"]
+    """``http://IP:PORT/progress`` or ``.../metrics``; of a log or events the API server's path, ``/api/v1/...``."""
+    wants: Literal["progress", "metrics", "log", "events"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning event about a pod."""
+
+    reason: str
+    message: str
 
 
 class View(Protocol):
@@ -54,6 +62,10 @@ class View(Protocol):
 
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
+        ...
+
+    def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
+        """Return the warning events about a pod that is asked about, newest first; empty while none is known."""
         ...
 
     def log(self, run: str) -> str:

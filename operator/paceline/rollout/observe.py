@@ -1,6 +1,6 @@
 """Sorts what the View shows once into disjoint groups, so that no policy filters pods a second time, differently."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,6 +40,8 @@ class Pod:
     """What Kubernetes says beside ``waiting``."""
     ending: endings.Ending | None = None
     """How it last ended; None when it never did."""
+    warnings: tuple[views.Warned, ...] = ()
+    """Warning events about a server's pod that has not started, newest first; empty while none is known."""
     unready_since: float | None = None
     """When it last stopped being ready, or began to be not: a crash loop does not move it. None while it is ready."""
 
@@ -174,7 +176,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
     history = records.History(
         owner=owner.name, owner_uid=owner.uid, stored=stored, floor=front.decision if front else 0
     )
-    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods, view.log)
+    servers = _servers(view.owned(kinds.DEPLOYMENT, owner.uid), pods, view)
     probes = _works(jobs, workloads.PROBE, pods.get(workloads.PROBE, ()))
     return Observed(
         owner=owner,
@@ -256,7 +258,7 @@ def _revisions(
 def _servers(
     manifests: Iterable[plan.Manifest],
     pods_by_part: Mapping[str, Iterable[plan.Manifest]],
-    log: Callable[[str], str],
+    view: views.View,
 ) -> dict[str, Server]:
     """Return Deployments by their key: a revision's own, and its measuring copy."""
     pods: dict[tuple[str, str], list[plan.Manifest]] = {}
@@ -267,11 +269,11 @@ def _servers(
     for one in manifests:
         part, short = _label(one, names.LABEL_PART), _label(one, names.LABEL_REVISION)
         key = workloads.copy_key(short) if part == workloads.COPY else short
-        found[key] = _server(one, pods.get((part, short), ()), log)
+        found[key] = _server(one, pods.get((part, short), ()), view)
     return found
 
 
-def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest], log: Callable[[str], str]) -> Server:
+def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest], view: views.View) -> Server:
     meta = plan.metadata(manifest)
     told = (manifest.get("status") or {}).get("conditions") or ()
     created = conditions.parse_timestamp(meta["creationTimestamp"])
@@ -287,7 +289,7 @@ def _server(manifest: plan.Manifest, pods: Iterable[plan.Manifest], log: Callabl
         created_at=created,
         stirred_at=max([created, *changes]),
         trouble=str(failure.get("message", "")) if failure else "",
-        pods=tuple(_pod(pod, container=engines.CONTAINER, log=log) for pod in living),
+        pods=tuple(_pod(pod, container=engines.CONTAINER, view=view) for pod in living),
     )
 
 
@@ -364,7 +366,7 @@ def _budget(manifests: Sequence[plan.Manifest]) -> Budget | None:
     )
 
 
-def _pod(manifest: plan.Manifest, *, container: str, log: Callable[[str], str] | None = None) -> Pod:
+def _pod(manifest: plan.Manifest, *, container: str, view: views.View | None = None) -> Pod:
     meta = plan.metadata(manifest)
     status = manifest.get("status") or {}
     told = {one["type"]: one for one in status.get("conditions") or ()}
@@ -392,8 +394,9 @@ def _pod(manifest: plan.Manifest, *, container: str, log: Callable[[str], str] |
         last_exit=endings.in_words(ended),
         message=(state.get("terminated") or {}).get("message") or "",
         waiting_message=(state.get("waiting") or {}).get("message") or "",
-        ending=endings.read(own, pod_uid=meta["uid"], unready_since=unready_since, log=log),
+        ending=endings.read(own, pod_uid=meta["uid"], unready_since=unready_since, log=view.log if view else None),
         unready_since=unready_since,
+        warnings=view.warnings(meta["uid"]) if view else (),
     )
 
 

@@ -100,10 +100,11 @@ def _pod(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float) -> Wai
     symptom = symptoms.of(pod, arm.around)
     if symptom is not None and symptom.is_over:
         return _over(arm, pod, symptom)
-    wait = _starting(arm, pod, deadlines) if _is_starting(pod) else _loading(arm, pod, deadlines)
-    if symptom is not None:
-        wait = replace(wait, message=f"{wait.message} {symptom.message}"[:1000])
+    wait = _starting(arm, pod, deadlines) if is_starting(pod) else _loading(arm, pod, deadlines)
     field = "starting" if wait.reason is RolloutReason.STARTING else "loading"
+    if symptom is not None:
+        reason = RolloutReason.VOLUME_UNAVAILABLE if symptom.volume else wait.reason
+        wait = replace(wait, reason=reason, message=f"{wait.message} {symptom.message}"[:1000])
     remedy = f"Look at the pod's events and log, or raise rollout.deadlines.{field}."
     return _or_failed(wait, now, remedy=remedy)
 
@@ -120,9 +121,9 @@ def _over(arm: Arm, pod: observe.Pod, symptom: symptoms.Symptom) -> Failed:
     return Failed(reason=reason, message=message[:1000])
 
 
-def _is_starting(pod: observe.Pod) -> bool:
+def is_starting(pod: observe.Pod) -> bool:
     """Whether the engine's container has never run: its image or its volumes are still to come."""
-    return bool(pod.waiting) and pod.ending is None and not pod.restarts
+    return pod.scheduled_at is not None and bool(pod.waiting) and pod.ending is None and not pod.restarts
 
 
 def _starting(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:

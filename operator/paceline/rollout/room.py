@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
+from urllib.parse import quote
 
 import pydantic
 
@@ -11,8 +12,11 @@ from paceline.api.conditions import RolloutReason
 from paceline.engines import registry
 from paceline.planning import kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import endings, guard, observe, reconcile, status, workloads
+from paceline.rollout import endings, guard, observe, readiness, reconcile, status, workloads
 from paceline.workloads import engines
+
+# A volume's warning is repeated in one event; a pod has a handful.
+_MOST_EVENTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ class Rollout:
             return []
         # An open rollout has to know whether users are on stable's pods, which the probe would drive.
         watches = guard.is_on(seen) or seen.history.open is not None
-        return [*_probes(seen), *(_servers(seen) if watches else []), *_logs(seen)]
+        return [*_probes(seen), *(_servers(seen) if watches else []), *_logs(seen), *_events(seen)]
 
 
 def _living(view: views.View, key: plan.Key) -> plan.Manifest | None:
@@ -112,6 +116,21 @@ def _servers(seen: observe.Observed) -> Sequence[views.PodPoll]:
 def _logs(seen: observe.Observed) -> Sequence[views.PodPoll]:
     failed = [(pod.name, pod.ending) for server in seen.servers.values() for pod in server.pods if not pod.ready]
     return endings.polls(failed, namespace=seen.owner.namespace, container=engines.CONTAINER)
+
+
+def _events(seen: observe.Observed) -> Sequence[views.PodPoll]:
+    """Return the questions for events of servers that have a node and have not started."""
+    path = f"/api/v1/namespaces/{quote(seen.owner.namespace)}/events"
+    return [
+        views.PodPoll(
+            pod_uid=pod.uid,
+            url=f"{path}?fieldSelector={quote(f'involvedObject.uid={pod.uid}')}&limit={_MOST_EVENTS}",
+            wants="events",
+        )
+        for server in seen.servers.values()
+        for pod in server.pods
+        if readiness.is_starting(pod)
+    ]
 
 
 def _first(error: pydantic.ValidationError) -> str:

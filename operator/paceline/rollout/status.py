@@ -49,6 +49,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.ENGINE_FAILED,
         RolloutReason.INCONCLUSIVE,
         RolloutReason.OUT_OF_MEMORY,
+        RolloutReason.VOLUME_UNAVAILABLE,
         RolloutReason.DEADLINE_EXCEEDED,
         *settled.OVERDUE.values(),
         RolloutReason.ANALYSIS_DEADLINE_EXCEEDED,

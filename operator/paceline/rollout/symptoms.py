@@ -38,6 +38,8 @@ class Symptom:
     """What happened and what to change; empty when nothing did."""
     memory: bool = False
     """Whether the GPU's memory was too small."""
+    volume: bool = False
+    """Whether a volume does not come."""
     blames_engine: bool = False
     """Whether the container could not even be made, so that the draft has no part in it."""
 
@@ -49,7 +51,7 @@ def of(pod: observe.Pod, around: Surroundings) -> Symptom | None:
         message = f"{refused.name}: {refused.said or pod.waiting}. {refused.remedy}."
         return Symptom(is_over=refused.nature is Nature.PERMANENT, message=message, blames_engine=True)
     if pod.ending is None:
-        return _unexplained(pod) if pod.restarts else None
+        return _unexplained(pod) if pod.restarts else _volume(pod)
     ended = pod.ending
     fault = ended.fault
     if fault is None:
@@ -61,6 +63,16 @@ def of(pod: observe.Pod, around: Surroundings) -> Symptom | None:
         return _memory(pod, around, message)
     is_over = fault.nature is Nature.PERMANENT or pod.restarts >= MAX_RESTARTS
     return Symptom(is_over=is_over, message=message)
+
+
+def _volume(pod: observe.Pod) -> Symptom | None:
+    """Return why a volume of a pod that has not started does not come; None where no event says so."""
+    found = [failures.of_warning(reason=one.reason, message=one.message) for one in pod.warnings if pod.waiting]
+    fault = next((one for one in found if one is not None), None)
+    if fault is None:
+        return None
+    message = f"{fault.name}: {fault.said}. {fault.remedy}."
+    return Symptom(is_over=False, message=message, volume=True, blames_engine=True)
 
 
 def _unexplained(pod: observe.Pod) -> Symptom:
