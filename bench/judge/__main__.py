@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.judge import faults, noise, report, rules
+from bench.judge import faults, loads, noise, report, rules
 
 BUDGET_S: Final = 900.0
 """Seconds in which both arms serve."""
@@ -57,9 +57,7 @@ WANTED: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate and write."""
     options = _options(arguments)
-    recordings = [noise.read(path) for path in options.recordings or sorted(RECORDINGS.glob("*-noise-*.json"))]
-    if not recordings:
-        raise SystemExit(f"no recording *-noise-*.json in {RECORDINGS}; name one")
+    recordings = [noise.read(path) for path in options.recordings or _recorded()]
     runs, sweep_runs = (60, 40) if options.quick else (options.runs, 600)
     rows: list[dict[str, Any]] = []
     for recording in recordings:
@@ -78,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "faults": faults.verdicts(),
         "copyAgrees": _checked(recordings[0], options.seed, count=10 if options.quick else 200),
         "rows": rows,
+        "loads": loads.rates(runs=5 if options.quick else 400, seed=options.seed, spreads=(0.01, 0.03, 0.06)),
         "curves": _curves(recordings[0], options, runs=runs // 4),
     }
     options.out.mkdir(parents=True, exist_ok=True)
@@ -205,9 +204,14 @@ def _about(recording: noise.Recording) -> dict[str, Any]:
     }
 
 
+def _recorded() -> list[Path]:
+    """Return what was recorded for this, and the blocks of the first comparison on a GPU."""
+    return [*sorted(RECORDINGS.glob("*-noise-*.json")), RECORDINGS / "h200-enlarged-6.7b-k3.json"]
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recordings", nargs="*", type=Path, help="by default every *-noise-*.json in bench/results")
+    parser.add_argument("recordings", nargs="*", type=Path, help="by default all of bench/results")
     parser.add_argument("--out", type=Path, required=True, help="folder")
     parser.add_argument("--runs", type=int, default=4000, help="of each rule in each case (default %(default)s)")
     parser.add_argument("--max-rounds", type=int, default=rules.Paceline().max_rounds, help="of our rule (%(default)s)")

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.judge import loads
+
 _GOALS = {
     "5 % slower promoted": "<= 1 %",
     "15 % slower rejected": ">= 99 %",
@@ -11,14 +13,24 @@ _GOALS = {
     "equal promoted as faster": "<= 1 %",
     "20 % faster promoted": ">= 99 %",
 }
+_HEAD = (
+    "| | rule | "
+    + " | ".join(f"{key} ({goal})" for key, goal in _GOALS.items())
+    + (" | undecided | median samples | median server-seconds |")
+)
+_RULE = "|---" * (len(_GOALS) + 5) + "|"
 
 
 def tables(answer: dict[str, Any]) -> str:
     """Return the tables in Markdown: all rules side by side, recording by recording."""
-    lines: list[str] = []
+    hardest = answer["rows"][-1]["condition"]
+    lines = [f"### All recordings, noise: {hardest}", "", _HEAD, _RULE]
+    lines += [_line(row["recording"], row) for row in answer["rows"] if row["condition"] == hardest]
+    lines += ["", *_thresholds([row for row in answer["rows"] if row["condition"] == hardest])]
     for recording in answer["recordings"]:
         lines += ["", f"### {recording['name']}", "", *_about(recording), ""]
         lines += list(_table([row for row in answer["rows"] if row["recording"] == recording["name"]]))
+    lines += ["", "### Arms that live one after the other", "", *loads.table(answer["loads"])]
     copy = answer["copyAgrees"]
     lines += [
         "",
@@ -38,26 +50,24 @@ def _about(recording: dict[str, Any]) -> list[str]:
     return [f"Concurrency {bands}; a block takes {recording['blockSeconds']} s; spread of single blocks: {said}."]
 
 
-def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield (
-        "| noise | rule | "
-        + " | ".join(f"{key} ({goal})" for key, goal in _GOALS.items())
-        + (" | undecided | median samples | median server-seconds |")
-    )
-    yield "|---" * (len(_GOALS) + 5) + "|"
+def _thresholds(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield with which thresholds each rule ran."""
     for row in rows:
-        shares = [
-            f"{100 * row['shares'][key]:.1f}" if row["reached"][key] else f"**{100 * row['shares'][key]:.1f}**"
-            for key in _GOALS
-        ]
-        yield (
-            f"| {row['condition']} | {row['rule']} | "
-            + " | ".join(shares)
-            + (
-                f" | {_each(row['undecided'], 100.0)} | {_each(row['medianSamples'])} | "
-                f"{_each(row['medianServerSeconds'])} |"
-            )
-        )
+        yield f"- {row['recording']}: {row['title']}"
+
+
+def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield _HEAD
+    yield _RULE
+    yield from (_line(row["condition"], row) for row in rows)
+
+
+def _line(label: str, row: dict[str, Any]) -> str:
+    """Return a row; what is wanted and not reached is in bold."""
+    shares = [f"{100 * row['shares'][key]:.1f}" for key in _GOALS]
+    shares = [one if row["reached"][key] else f"**{one}**" for key, one in zip(_GOALS, shares, strict=True)]
+    costs = (_each(row["undecided"], 100.0), _each(row["medianSamples"]), _each(row["medianServerSeconds"]))
+    return f"| {label} | {row['rule']} | {' | '.join([*shares, *costs])} |"
 
 
 def _each(by_case: dict[str, float], factor: float = 1.0) -> str:

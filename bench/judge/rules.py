@@ -14,6 +14,7 @@ of every run how it ended and after how many samples.
   here one is asked by the same test on the other side.
 """
 
+import dataclasses
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +42,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paceline:
-    """Our own, in numpy; the bench checks it against ``judge.compare`` on single runs."""
+    """Our own, in numpy; the bench checks it against ``judge.compare`` on single runs.
+
+    ``max_rounds`` is set to what the budget holds, if that is less: who knows the deadline sets it so.
+    """
 
     min_rounds: int = 2
     max_rounds: int = 10
@@ -71,9 +75,9 @@ class Paceline:
     def run(self, source: noise.Source, *, runs: int, truth: float, gain: bool) -> Ended:
         """Look after every round that the budget has room for."""
         round_s = 4.0 * len(source.recording.bands) * source.recording.block_s
-        driven = min(self.max_rounds, int(self.budget_s // round_s))
-        ours, theirs = source.rounds(runs=runs, rounds=max(1, driven), effect=float(np.log(truth)))
-        verdicts, rounds = self.judged(ours - theirs, driven, gain=gain)
+        driven = max(1, min(self.max_rounds, int(self.budget_s // round_s)))
+        ours, theirs = source.rounds(runs=runs, rounds=driven, effect=float(np.log(truth)))
+        verdicts, rounds = dataclasses.replace(self, max_rounds=driven).judged(ours - theirs, driven, gain=gain)
         return Ended(verdicts=verdicts, samples=2 * rounds, seconds=rounds * round_s)
 
     def judged(self, ratios: noise.Array, driven: int, *, gain: bool) -> tuple[Ends, Ends]:

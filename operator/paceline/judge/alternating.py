@@ -7,8 +7,9 @@ nodes unless both arms lived on the same ones.
 Replicates tell the spread: loads of one arm on one node. There are few, since a load costs minutes, and a spread from
 two loads is nearly unknown; it is therefore taken together with a prior from A/A runs, weighted by the degrees of
 freedom of both, and the t quantile is that of the sum. With one load an arm only the prior speaks, and bounds are as
-wide as its few degrees of freedom make them. The error is split evenly over all looks (Bonferroni): later rounds on
-the same loads add next to nothing, so that looks do not resemble a random walk.
+wide as its few degrees of freedom make them. A look is a new load of both arms: the first spends half the error, each
+later one half of what is left, so that one need not say beforehand how many there will be. Rounds in between on the
+same loads move the mean by less than the spread between starts, and are taken as the same look.
 
 Sources: Searle, Casella and McCulloch, Variance Components (1992), chapter 3 (nested designs); Smyth, Stat. Appl.
 Genet. Mol. Biol. 3 (2004) 3, equation 3.1 (the moderated variance and its t); Satterthwaite, Biometrics Bulletin 2
@@ -30,6 +31,7 @@ from paceline.judge.verdicts import Band
 
 _FEWEST_BLOCKS: Final = 2
 """Of one load at one band: a single block may be anything."""
+_LEAST_TAIL: Final = 1e-9
 Quantity = Callable[[Measurement], float | None]
 
 
@@ -37,9 +39,9 @@ Quantity = Callable[[Measurement], float | None]
 class Prior:
     """What A/A runs showed: standard deviations of log throughput, and the degrees of freedom behind them."""
 
-    start: float = 0.03
+    start: float = 0.02
     start_freedom: float = 4.0
-    node: float = 0.03
+    node: float = 0.02
     node_freedom: float = 4.0
 
 
@@ -165,6 +167,7 @@ def _bounds(
     ours, theirs = (_loads(blocks, bands, quantity, arm=arm, policy=policy) for arm in arms)
     if not ours or not theirs:
         return None
+    look = min(len(ours), len(theirs))
     spread = _Spread.of((ours, theirs), prior)
     shared = sorted({one.node for one in ours} & {one.node for one in theirs})
     if shared:
@@ -172,10 +175,10 @@ def _bounds(
         differences = [_difference(_on(ours, node), _on(theirs, node), spread) for node in shared]
         total = math.fsum(1.0 / variance for _, variance in differences)
         mean = math.fsum(value / variance for value, variance in differences) / total
-        return _around(mean, [(1.0 / total, spread.freedom)], policy)
+        return _around(mean, [(1.0 / total, spread.freedom)], policy, look=look)
     mean, variance = _difference(ours, theirs, spread)
     nodes = prior.node**2 * math.fsum(1.0 / len({one.node for one in arm}) for arm in (ours, theirs))
-    return _around(mean, [(variance, spread.freedom), (nodes, prior.node_freedom)], policy)
+    return _around(mean, [(variance, spread.freedom), (nodes, prior.node_freedom)], policy, look=look)
 
 
 def _mean(loads: Sequence[_Load], policy: Policy, prior: Prior) -> Interval | None:
@@ -185,7 +188,7 @@ def _mean(loads: Sequence[_Load], policy: Policy, prior: Prior) -> Interval | No
     spread = _Spread.of((loads,), prior)
     nodes = prior.node**2 / len({one.node for one in loads})
     parts = [(_variance(loads, spread), spread.freedom), (nodes, prior.node_freedom)]
-    return _around(statistics.fmean(one.value for one in loads), parts, policy)
+    return _around(statistics.fmean(one.value for one in loads), parts, policy, look=len(loads))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,9 +227,9 @@ def _variance(loads: Sequence[_Load], spread: _Spread) -> float:
     return spread.variance / count + math.fsum(one.noise for one in loads) / count**2
 
 
-def _around(mean: float, parts: Sequence[tuple[float, float]], policy: Policy) -> Interval:
-    """Return the interval from variances that are known with different degrees of freedom."""
+def _around(mean: float, parts: Sequence[tuple[float, float]], policy: Policy, *, look: int) -> Interval:
+    """Return the interval from variances that are known with different degrees of freedom; looks count from 1."""
     variance = math.fsum(part for part, _ in parts)
     freedom = variance**2 / math.fsum(part**2 / degrees for part, degrees in parts)
-    factor = student.quantile(policy.error / policy.looks, freedom)
+    factor = student.quantile(max(_LEAST_TAIL, policy.error / 2.0**look), freedom)
     return interval.around(mean, factor * math.sqrt(variance))
