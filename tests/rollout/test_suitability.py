@@ -9,6 +9,7 @@ from paceline.api import stages
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import head as heads
 from paceline.checkpoints import target as targets
+from paceline.planning import plan
 from paceline.rollout import inspection, resolve
 from rollout import builders
 from rollout.cluster import Cluster
@@ -118,3 +119,21 @@ def test_refused_head_is_told_in_status_before_a_server_with_it_exists() -> None
     cluster.edit(engine={**engine, "version": "0.33.0"})
     cluster.settle()
     assert cluster.serving() == "EAGLE3 k=3"
+
+
+def test_credentials_are_mounted_to_read_and_are_no_part_of_a_revision() -> None:
+    """Renaming a Secret reads again and restarts nothing."""
+    plain = resolved(read(KIMI, KIMI_HEAD))
+    draft = {**builders.spec()["speculation"]["draft"], "credentialsSecret": "bucket"}
+    target = {**builders.spec()["target"], "credentialsSecret": "hub"}
+    speculation = {**builders.spec()["speculation"], "draft": draft}
+    named = resolved(read(KIMI, KIMI_HEAD), target=target, speculation=speculation)
+    assert plain.desired is not None
+    assert named.desired is not None
+    assert named.desired.digest == plain.desired.digest
+    cluster = Cluster()
+    cluster.edit(target=target, speculation=speculation)
+    cluster.settle()
+    mounted = str([one.manifest for one in cluster.writes if isinstance(one, plan.Create)])
+    assert "'secretName': 'hub'" in mounted
+    assert "'secretName': 'bucket'" in mounted

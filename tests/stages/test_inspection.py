@@ -56,7 +56,7 @@ def test_digest_changes_with_tokenizer_config_and_weights(tmp_path):
     ("break_it", "said"),
     [
         (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
-        (lambda folder: (folder / "config.json").write_text("{"), "is no JSON"),
+        (lambda folder: (folder / "config.json").write_text("{"), "cannot be read"),
         (lambda folder: (folder / "config.json").write_text("[]"), "no JSON object"),
         (lambda folder: (folder / "config.json").write_text('{"hidden_size": 8}'), "text backbone cannot be found"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "holds no tokenizer"),
@@ -85,12 +85,6 @@ def test_missing_folder_names_the_field(tmp_path):
     """A source that does not exist is the user's to correct."""
     with pytest.raises(PermanentError, match=r"does not exist; correct target\.uri"):
         _inspect(tmp_path)
-
-
-def test_bucket_is_refused_with_a_remedy(tmp_path):
-    """The trainer's tools cannot read from S3."""
-    with pytest.raises(PermanentError, match="copy it to a volume"):
-        _inspect(tmp_path, target=stages.TargetRef(path="s3://bucket/model"))
 
 
 def _head(root, **config):

@@ -30,7 +30,8 @@ def inspected(name: str, *, names: str | None = None, done: tuple[Stage, ...] = 
 def decide(record: results.Record, *, is_started: bool = False, **changes: Any) -> plan.Plan:
     """Return the plan of one pass over a job with this record."""
     job = (builders.started if is_started else builders.resource)(**changes)
-    view = builders.FakeView(job, builders.remembered(record, job))
+    kept = [] if record == results.Record() else [builders.remembered(record, job)]
+    view = builders.FakeView(job, *kept)
     found = reconcile.reconcile(view, builders.KEY, builders.NOW)
     assert found is not None
     return found
@@ -147,3 +148,27 @@ def test_waits_do_not_change_the_status_of_a_refused_job() -> None:
     )
     assert again is not None
     assert (again.status, again.actions, again.events) == (first.status, (), ())
+
+
+def test_bucket_is_refused_before_anything_is_read() -> None:
+    """The trainer's tools read volumes and hubs; a SpeculativeDeployment may serve from a bucket."""
+    target = {"uri": "s3://bucket/model"}
+    found = decide(results.Record(), target=target)
+    assert condition(found, "Accepted")["reason"] == "TargetUnfit"
+    assert "copy it to a volume" in condition(found, "Accepted")["message"]
+    assert not found.actions
+
+
+def test_secret_is_mounted_into_the_inspection_alone() -> None:
+    """By reference: the operator reads no Secret, and no later pod sees this one."""
+    target = {"uri": "hf://moonshotai/Kimi-K2.5", "credentialsSecret": "hub"}
+    (job,) = [
+        one.manifest
+        for one in decide(results.Record(), target=target).actions
+        if isinstance(one, plan.Create) and one.manifest["kind"] == "Job"
+    ]
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    assert {"secretName": "hub", "optional": True} in [one.get("secret") for one in volumes]
+    record = inspected(KIMI, target=target)
+    later = decide(record, is_started=True, target=target)
+    assert "secretName" not in str([one.manifest for one in later.actions if isinstance(one, plan.Create)])

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 
 import pydantic
 
-from paceline.api.base import ApiModel, Cel, Digest, Name, text
+from paceline.api.base import ApiModel, Cel, Digest, Name, ObjectName, text
 
 MOUNT_ROOT: Final = "/mnt/paceline"
 URI_PATTERN: Final = r"^(pvc|hf|s3)://[A-Za-z0-9][A-Za-z0-9._/-]{0,510}$"
@@ -46,6 +46,10 @@ class ModelSource(ApiModel):
     """Commit of an hf:// repository."""
     trust_remote_code: bool = False
     """Whether code from the model's repository may run in the pods. Needs a pinned commit."""
+    credentials_secret: ObjectName | None = None
+    """Secret in this namespace that is mounted into the inspection's pod, and no other: key ``token`` for a hub;
+    ``accessKeyId``, ``secretAccessKey`` and, where needed, ``sessionToken``, ``region`` and ``endpointUrl`` for a
+    bucket. Engines get theirs by ``engine.podTemplate.env``."""
 
 
 class DraftSource(ModelSource):

@@ -14,6 +14,8 @@ from paceline.api.checkpoint import HeadCheckpoint, TargetCheckpoint
 
 CONFIG_PATH: Final = "/etc/paceline/stage.json"
 PROMPTS_DIR: Final = "/etc/paceline/prompts"
+CREDENTIALS_DIR: Final = "/etc/paceline/credentials"
+"""Where Inspect finds the Secrets of its sources: in ``target`` and ``head``."""
 PROGRESS_PORT: Final = 8765
 ENGINE_PORT: Final = 8000
 TERMINATION_LIMIT_BYTES: Final = 4096
@@ -38,6 +40,8 @@ class TargetRef(ApiModel):
     """Folder below the mount root, ``organisation/name``, or s3:// URI."""
     revision: ShortText | None = None
     trust_remote_code: bool = False
+    credentials_path: PodPath | None = None
+    """Folder of a mounted Secret, one file a key; only Inspect has it."""
 
 
 class StageConfig(ApiModel):
@@ -59,6 +63,7 @@ class InspectConfig(StageConfig):
     head_manifest_digest: Digest | None = None
     """What the head's manifest.json must hash to, when it is known."""
     head_revision: ShortText | None = None
+    head_credentials_path: PodPath | None = None
 
 
 class PrepareConfig(StageConfig):

@@ -23,6 +23,11 @@ _SUFFIX: Final = ".safetensors"
 class Files(Protocol):
     """A folder of files, read in parts."""
 
+    @property
+    def is_near(self) -> bool:
+        """Whether reading costs no round trip, so that every header may be looked at."""
+        ...
+
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of each regular file by name, without what lies in folders.
 
@@ -49,6 +54,7 @@ class Folder:
     """A folder on this machine."""
 
     path: Path
+    is_near: bool = True
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of each regular file; pipes and devices, which would block a reader, are left out."""
@@ -119,11 +125,12 @@ def read_weights(folder: Files) -> weights.Weights | None:
     """
     raw = read_whole(folder, INDEX)
     index = weights.from_index(documents.parse(raw, name=INDEX), name=INDEX) if raw is not None else None
-    found = {name: _header(folder, name, size) for name, size in folder.sizes().items() if name.endswith(_SUFFIX)}
-    merged = weights.merged(index, found)
-    if index is None or merged is None or index.files <= set(found):
+    there = {name: size for name, size in folder.sizes().items() if name.endswith(_SUFFIX)}
+    looked_at = there if index is None or folder.is_near else {}
+    merged = weights.merged(index, {name: _header(folder, name, size) for name, size in looked_at.items()})
+    if index is None or merged is None or index.files <= set(there):
         return merged
-    return weights.with_missing(merged, sorted(index.files - set(found)), is_metadata_only=not found)
+    return weights.with_missing(merged, sorted(index.files - set(there)), is_metadata_only=not there)
 
 
 def _header(folder: Files, name: str, size: int) -> weights.Weights:

@@ -21,6 +21,8 @@ TARGET_KEY: Final = "target"
 FINISHED_KEY: Final = "finished-at"
 # A source that could not be reached is asked again so long after the last try.
 RETRY_S: Final = 600.0
+_TARGET_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/target"
+_HEAD_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/head"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class Subject:
 
     target: ModelSource
     head: revisions.DraftInput | None
+    head_credentials: str | None = None
+    """The Secret to read the head with; no part of what is served."""
 
     @property
     def target_digest(self) -> str:
@@ -38,7 +42,8 @@ class Subject:
     @property
     def digest(self) -> str:
         """Identity of the pair."""
-        return names.digest({"target": self.target.wire(), "head": self.head.wire() if self.head else None})
+        pair = {"target": self.target.wire(), "head": self.head.wire() if self.head else None}
+        return names.digest(pair | ({"headCredentials": self.head_credentials} if self.head_credentials else {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +126,15 @@ def _start(seen: observe.Observed, subject: Subject, name: str) -> Sequence[plan
         }
         actions.append(plan.Create(manifest=workloads.config_map(seen.owner, name, part=workloads.INSPECT, data=data)))
     if name not in seen.inspections:
-        actions.append(plan.Create(manifest=workloads.inspect_job(seen.owner, name, config, uris=uris)))
+        job = workloads.inspect_job(seen.owner, name, config, uris=uris, secrets=_secrets(subject))
+        actions.append(plan.Create(manifest=job))
     return actions
+
+
+def _secrets(subject: Subject) -> dict[str, str]:
+    """Return the Secrets to mount, by path."""
+    named = {_TARGET_CREDENTIALS: subject.target.credentials_secret, _HEAD_CREDENTIALS: subject.head_credentials}
+    return {path: secret for path, secret in named.items() if secret}
 
 
 def _config(seen: observe.Observed, subject: Subject) -> tuple[stages.InspectConfig, list[str]]:
@@ -136,10 +148,12 @@ def _config(seen: observe.Observed, subject: Subject) -> tuple[stages.InspectCon
             path=sources.locate(target.uri).path,
             revision=target.revision,
             trust_remote_code=target.trust_remote_code,
+            credentials_path=_TARGET_CREDENTIALS if target.credentials_secret else None,
         ),
         head_path=sources.locate(head.uri).path if head else None,
         head_manifest_digest=head.manifest_digest if head else None,
         head_revision=head.revision if head else None,
+        head_credentials_path=_HEAD_CREDENTIALS if head and subject.head_credentials else None,
     )
     return config, [target.uri, *([head.uri] if head else [])]
 

@@ -32,7 +32,13 @@ def reconcile(seen: observe.Observed, training_job: plan.Manifest | None, now: f
     if front.is_outdated(seen, now):
         return plan.Plan(requeue_after_s=_AGAIN_S)
     source = resolve.find_head(seen.owner.spec, training_job, seen.revisions)
-    found = inspection.inspect(seen, inspection.Subject(target=seen.owner.spec.target, head=source.draft), now)
+    named = seen.owner.spec.speculation.draft
+    subject = inspection.Subject(
+        target=seen.owner.spec.target,
+        head=source.draft,
+        head_credentials=named.credentials_secret if named else None,
+    )
+    found = inspection.inspect(seen, subject, now)
     resolution = resolve.resolve(seen.owner.spec, source, found, seen.revisions)
     wanted = opening.goal(seen, resolution)
     watched = suspicion.watch(seen, now) if guard.is_on(seen) else None

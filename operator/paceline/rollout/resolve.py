@@ -6,11 +6,13 @@ never takes down what serves: the answer is then only a condition.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from paceline.api import stages
 from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import RolloutReason
 from paceline.api.drafttrainingjob import DraftTrainingJob
+from paceline.api.sources import ModelSource
 from paceline.api.speculation import Method, NgramSpec, SuffixSpec
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import inspection as checkpoints
@@ -69,7 +71,7 @@ def find_head(
     """
     wanted = spec.speculation
     if wanted.draft is not None:
-        return Source(draft=revisions.DraftInput.model_validate(wanted.draft.wire()))
+        return Source(draft=revisions.DraftInput.model_validate(_served(wanted.draft)))
     if wanted.training_job_ref is None:
         return Source()
     name = wanted.training_job_ref.name
@@ -84,6 +86,11 @@ def find_head(
             missing=f"DraftTrainingJob {name} does not exist in this namespace; create it or name another one"
         )
     return Source(awaiting=_awaiting(name, training_job))
+
+
+def _served(source: ModelSource) -> dict[str, Any]:
+    """Return a source as a revision keeps it: with what it is read changes nothing of what is served."""
+    return source.model_copy(update={"credentials_secret": None}).wire()
 
 
 def _published(training_job: plan.Manifest | None) -> Source | None:
@@ -281,7 +288,7 @@ def _inputs(
     wanted = spec.speculation
     looks_up = wanted.method in {Method.NGRAM, Method.NGRAM_GPU}
     return revisions.Inputs(
-        target=revisions.TargetInput.model_validate({**spec.target.wire(), "digest": target.digest}),
+        target=revisions.TargetInput.model_validate({**_served(spec.target), "digest": target.digest}),
         engine=spec.engine,
         engine_version=engine_base.version_of(spec.engine),
         method=wanted.method,

@@ -261,12 +261,15 @@ def delete(owner: Owner, kind: kinds.Kind, *, name: str, uid: str, resource_vers
     return plan.Delete(kind=kind, namespace=owner.namespace, name=name, uid=uid, resource_version=resource_version)
 
 
-def inspect_job(owner: Owner, name: str, config: stages.InspectConfig, *, uris: list[str]) -> dict[str, Any]:
-    """Return the Job that reads the files of target and head."""
+def inspect_job(
+    owner: Owner, name: str, config: stages.InspectConfig, *, uris: list[str], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the Job that reads the files of target and head; ``secrets`` are those it mounts, by path."""
     storage = pods.join(
         pods.scratch_storage(None),
         pods.claim_storage([sources.locate(uri) for uri in uris]),
         pods.config_map_storage(config_map=name, key=CONFIG_KEY, path=stages.CONFIG_PATH),
+        *(pods.secret_storage(secret=secret, path=path) for path, secret in secrets.items()),
     )
     command = ("python", "-m", "paceline.stages", config.stage.lower(), "--config", stages.CONFIG_PATH)
     chore = Chore(

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from paceline.api import names, stages
 from paceline.api.checkpoint import HeadCheckpoint, TargetCheckpoint
-from paceline.checkpoints import files
-from paceline.stages import checkpoint_facts, publish, target_files, workspace
+from paceline.stages import checkpoint_facts, publish, reading, target_files, workspace
 from paceline.stages.failures import PermanentError
 
 _LIMIT: Final = 1024
@@ -36,11 +35,12 @@ def read(
         manifest_digest: what its manifest must hash to, when the user or a training job said so.
     """
     try:
-        folder = target_files.locate(head, weights=False)
-        found = list(_of_manifest(folder, manifest_digest))
-        if head.path.startswith("/"):
+        place = reading.open_place(head)
+        folder = place.folder
+        found = list(_of_manifest(place, manifest_digest))
+        if place.is_whole:
             list(target_files.weight_files(folder))
-        facts = checkpoint_facts.of_head(files.Folder(path=folder))
+        facts = checkpoint_facts.of_head(place.files)
     except PermanentError as error:
         said = str(error).replace("target.uri", "the draft's uri").replace("target", "head", 1)
         return Reading(problems=[said[:_LIMIT]])
@@ -49,17 +49,18 @@ def read(
     return Reading(problems=[problem[:_LIMIT] for problem in found], facts=facts)
 
 
-def _of_manifest(folder: Path, wanted: str | None) -> Iterator[str]:
-    """Yield where the head's manifest is another than the wanted one, or names other files than lie there."""
-    path = folder / publish.MANIFEST
+def _of_manifest(place: reading.Place, wanted: str | None) -> Iterator[str]:
+    """Yield where the head's manifest is another than the wanted one, or names other files."""
+    path = place.folder / publish.MANIFEST
     if not path.is_file():
         if wanted:
-            yield f"{folder} holds no {publish.MANIFEST}, whose digest is given; remove the digest or publish again"
+            where = place.folder
+            yield f"{where} holds no {publish.MANIFEST}, whose digest is given; remove the digest or publish again"
         return
     manifest = target_files.read_json(path)
     if wanted and names.digest(manifest) != wanted:
         yield f"the head's manifest has digest {names.digest(manifest)}, not {wanted}; name the head that is meant"
-    yield from _changed_files(folder, manifest)
+    yield from _changed_files(place, manifest)
 
 
 def _trained_for(folder: Path) -> dict[str, Any]:
@@ -69,9 +70,12 @@ def _trained_for(folder: Path) -> dict[str, Any]:
     return target if isinstance(target, dict) else {}
 
 
-def _changed_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+def _changed_files(place: reading.Place, manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield files that differ; weights that were not downloaded are left to the engine that will load them."""
     files = manifest.get("files")
     for name, digest in (files if isinstance(files, dict) else {}).items():
-        path = folder / Path(name).name
+        path = place.folder / Path(name).name
+        if not place.is_whole and not path.is_file() and path.name in place.files.sizes():
+            continue
         if not path.is_file() or workspace.file_digest(path) != digest:
             yield f"{path} is missing or not what the head's manifest says; publish the head again"

@@ -5,14 +5,13 @@ weight in an unchanged file of the same size is not seen; reading terabytes to s
 training.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
 from paceline.api import names, stages
 from paceline.api.checkpoint import TargetCheckpoint
-from paceline.checkpoints import auxiliary, files
-from paceline.stages import checkpoint_facts, heads, target_files, workspace
+from paceline.checkpoints import auxiliary
+from paceline.stages import checkpoint_facts, heads, reading, target_files, workspace
 from paceline.stages.context import Context
 from paceline.stages.failures import PermanentError
 
@@ -26,9 +25,12 @@ def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
         PermanentError: when they are missing, cut off, or not a model that a head can be trained for.
     """
     context.progress.update(0.1, "reading the target's files")
-    folder = target_files.locate(config.target, weights=False)
-    weights = read_weights(folder, config)
-    facts = checkpoint_facts.of_target(files.Folder(path=folder))
+    place = reading.open_place(config.target)
+    folder = place.folder
+    # Before anything is listed: a source without a configuration is told as such.
+    target_files.read_json(folder / target_files.CONFIG)
+    weights = reading.list_weights(place, config.target)
+    facts = checkpoint_facts.of_target(place.files)
     hidden_size, layers, vocabulary_size = sizes(facts)
     auxiliary_layers = choose_layers(config.auxiliary_layers, layers=layers)
     tokenizer = tokenizer_digest(folder)
@@ -58,7 +60,9 @@ def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
 def _read_head(config: stages.InspectConfig, target: TargetCheckpoint, tokenizer: str) -> heads.Reading:
     if config.head_path is None:
         return heads.Reading(problems=[])
-    head = stages.TargetRef(path=config.head_path, revision=config.head_revision)
+    head = stages.TargetRef(
+        path=config.head_path, revision=config.head_revision, credentials_path=config.head_credentials_path
+    )
     return heads.read(head, target, tokenizer_digest=tokenizer, manifest_digest=config.head_manifest_digest)
 
 
@@ -88,24 +92,6 @@ def choose_layers(wanted: list[int], *, layers: int) -> list[int]:
             )
         return wanted
     return auxiliary.default(layers)
-
-
-def read_weights(folder: Path, config: stages.InspectConfig) -> list[tuple[str, int, str]]:
-    """Return (name, bytes, digest of the header) of each weight file; a hub tells it without a download."""
-    if config.target.path.startswith("/"):
-        return [
-            (file.path.name, file.size_bytes, hashlib.sha256(file.header).hexdigest())
-            for file in target_files.weight_files(folder)
-        ]
-    from huggingface_hub import HfApi  # noqa: PLC0415 - only the trainer image has it
-
-    info = HfApi().model_info(config.target.path, revision=config.target.revision, files_metadata=True)
-    files = [entry for entry in info.siblings or [] if entry.rfilename.endswith(".safetensors")]
-    if not files:
-        raise PermanentError(
-            f"target hf://{config.target.path} holds no *.safetensors; choose a safetensors checkpoint"
-        )
-    return [(file.rfilename, file.size or 0, file.lfs.sha256 if file.lfs else "") for file in files]
 
 
 def tokenizer_digest(folder: Path) -> str:

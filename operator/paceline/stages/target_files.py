@@ -27,13 +27,14 @@ _OUTER_TENSORS: Final = ("embed_tokens.weight", "lm_head.weight", "model.norm.we
 _SMALL_PATTERNS: Final = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 
 
-def locate(target: stages.TargetRef, *, weights: bool) -> Path:
+def locate(target: stages.TargetRef, *, weights: bool, token: str | None = None) -> Path:
     """Return the folder of the target's files, fetched first when it is a hub's repository.
 
     Args:
         target: folder or ``organisation/name``.
         weights: whether the weights of the input and output layers are needed too. Of a hub's repository only the files
             that hold those are fetched: a trainer has no use for the layers between, and they may be a terabyte.
+        token: of the hub; None leaves it to the environment.
 
     Raises:
         PermanentError: when the source does not exist or is of no supported kind.
@@ -45,8 +46,8 @@ def locate(target: stages.TargetRef, *, weights: bool) -> Path:
         )
     if target.path.startswith("/"):
         return _folder(Path(target.path))
-    folder = _fetch(target, _SMALL_PATTERNS)
-    return _fetch(target, (*_SMALL_PATTERNS, *outer_files(folder))) if weights else folder
+    folder = _fetch(target, _SMALL_PATTERNS, token)
+    return _fetch(target, (*_SMALL_PATTERNS, *outer_files(folder)), token) if weights else folder
 
 
 def outer_files(folder: Path) -> list[str]:
@@ -78,15 +79,22 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _fetch(target: stages.TargetRef, patterns: tuple[str, ...]) -> Path:
+def _fetch(target: stages.TargetRef, patterns: tuple[str, ...], token: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - only the trainer image has it
 
     try:
-        return Path(snapshot_download(target.path, revision=target.revision, allow_patterns=list(patterns)))
+        return Path(
+            snapshot_download(target.path, revision=target.revision, allow_patterns=list(patterns), token=token)
+        )
+    except errors.GatedRepoError as error:
+        # Access may be granted, and a token corrected, without an edit of the spec.
+        raise TransientError(
+            f"target hf://{target.path} is gated; name a Secret with a token of access in target.credentialsSecret"
+        ) from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
         raise PermanentError(
             f"target hf://{target.path} at revision {target.revision or 'main'} does not exist or is not accessible; "
-            "correct target.uri and target.revision, or give the service account's pods a token"
+            "correct target.uri and target.revision, or name a Secret with a token in target.credentialsSecret"
         ) from error
     except (OSError, errors.HfHubHTTPError) as error:
         raise TransientError(f"target hf://{target.path} cannot be fetched now: {error}") from error

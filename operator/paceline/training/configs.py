@@ -10,6 +10,7 @@ from paceline.training import observe, places, results
 from paceline.workloads import pods
 
 SERVER_URL: Final = f"http://127.0.0.1:{stages.ENGINE_PORT}"
+TARGET_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/target"
 PROMPTS_FILE: Final = f"{stages.PROMPTS_DIR}/prompts.jsonl"
 # Inspect leaves nothing behind. Mounting the workspace there could bind a volume that waits for its first consumer to a
 # node without the accelerators that the later stages need.
@@ -31,17 +32,22 @@ class Known:
     @property
     def common(self) -> dict[str, object]:
         """Fields of every configuration."""
-        target = self.spec.target
         return {
             "job_name": self.name,
             "job_uid": self.uid,
             "workspace": self.folders.workspace.path,
-            "target": stages.TargetRef(
-                path=self.folders.target.path,
-                revision=target.revision,
-                trust_remote_code=target.trust_remote_code,
-            ),
+            "target": self.target,
         }
+
+    @property
+    def target(self) -> stages.TargetRef:
+        """The target as a pod sees it."""
+        target = self.spec.target
+        return stages.TargetRef(
+            path=self.folders.target.path,
+            revision=target.revision,
+            trust_remote_code=target.trust_remote_code,
+        )
 
 
 def known(seen: observe.Observed, record: results.Record) -> Known:
@@ -68,9 +74,11 @@ def config(stage: Stage, known: Known) -> stages.StageConfig:
 
 
 def _inspect(known: Known) -> stages.StageConfig:
+    target, secret = known.target, known.spec.target.credentials_secret
     return stages.InspectConfig.model_validate(
         {
             **known.common,
+            "target": target.model_copy(update={"credentials_path": TARGET_CREDENTIALS if secret else None}),
             "workspace": _INSPECT_WORKSPACE,
             "auxiliary_layers": known.spec.draft.auxiliary_layers,
         }

@@ -159,6 +159,9 @@ def _claims(stage: Stage, known: configs.Known) -> pods.Storage:
 def _documents(stage: Stage, known: configs.Known, config_name: str) -> pods.Storage:
     """Return the files that only the main container reads."""
     config = pods.config_map_storage(config_map=config_name, key=_CONFIG_KEY, path=stages.CONFIG_PATH)
+    secret = known.spec.target.credentials_secret
+    if stage is Stage.INSPECT and secret:
+        return pods.join(config, pods.secret_storage(secret=secret, path=configs.TARGET_CREDENTIALS))
     prompts = known.spec.data.prompts.config_map
     if stage is not Stage.PREPARE or prompts is None:
         return config

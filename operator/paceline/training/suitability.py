@@ -44,6 +44,9 @@ def refusal(seen: observe.Observed, record: results.Record) -> Refusal | None:
     """Return why a run that has not started cannot be run as its spec says; None when it can, or it is not known."""
     if seen.start_time is not None or record.outcome is not None:
         return None
+    if sources.locate(seen.spec.target.uri).path.startswith("s3://"):
+        message = f"{seen.spec.target.uri} cannot be read by the trainer's tools; copy it to a volume and use pvc://CLAIM/PATH."
+        return Refusal(reason=TrainingReason.TARGET_UNFIT, message=wording.clip(message))
     found = inspect(seen.spec, record)
     if found is None:
         return None

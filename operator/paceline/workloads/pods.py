@@ -65,6 +65,15 @@ def claim_storage(locations: Sequence[Location], *, writable_claims: frozenset[s
     )
 
 
+def secret_storage(*, secret: str, path: str) -> Storage:
+    """Return a Secret as a folder with a file a key; a pod starts without it too, and then says what is missing."""
+    volume = volume_name(f"{secret}-secret")
+    return Storage(
+        volumes=({"name": volume, "secret": {"secretName": secret, "optional": True}},),
+        mounts=({"name": volume, "mountPath": path, "readOnly": True},),
+    )
+
+
 def config_map_storage(*, config_map: str, key: str, path: str) -> Storage:
     """Return one key of a ConfigMap as the file ``path``."""
     folder, _, name = path.rpartition("/")
