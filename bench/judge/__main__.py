@@ -57,11 +57,12 @@ WANTED: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate and write."""
     options = _options(arguments)
-    recordings = [noise.read(path) for path in options.recordings or _recorded()]
+    recordings = [noise.read(path) for path in options.recordings] or _recorded()
     runs, sweep_runs = (60, 40) if options.quick else (options.runs, 600)
     rows: list[dict[str, Any]] = []
+    choices = {recording.name: _rivals(recording, sweep_runs, options.seed) for recording in recordings}
     for recording in recordings:
-        chosen = _rivals(recording, sweep_runs, options.seed)
+        chosen = choices[recording.name]
         conditions = noise.CONDITIONS[:1] if options.quick else noise.CONDITIONS
         for condition in conditions:
             source = _source(recording, condition, options.seed)
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "copyAgrees": _checked(recordings[0], options.seed, count=10 if options.quick else 200),
         "rows": rows,
         "loads": loads.rates(runs=5 if options.quick else 400, seed=options.seed, spreads=(0.01, 0.03, 0.06)),
-        "curves": _curves(recordings[0], options, runs=runs // 4),
+        "curves": _curves(recordings[0], choices[recordings[0].name], options, runs=runs // 4),
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "judge.json").write_text(json.dumps(answer, indent=1) + "\n")
@@ -172,11 +173,12 @@ def _checked(recording: noise.Recording, seed: int, *, count: int) -> dict[str, 
     return {"same": same, "of": count}
 
 
-def _curves(recording: noise.Recording, options: argparse.Namespace, *, runs: int) -> dict[str, Any]:
+def _curves(
+    recording: noise.Recording, chosen: dict[str, dict[bool, rules.Rival]], options: argparse.Namespace, *, runs: int
+) -> dict[str, Any]:
     """Return by the true ratio how often each rule promotes and leaves open, asked for a regression."""
     truths = [round(0.8 + 0.025 * step, 3) for step in range(11)]
     condition = noise.CONDITIONS[-1]
-    chosen = _rivals(recording, 40 if options.quick else 600, options.seed)
     curves: dict[str, Any] = {"recording": recording.name, "condition": condition.name, "truths": truths, "rules": {}}
     for name in ("Paceline", *chosen):
         promoted, undecided, seconds = [], [], []
@@ -204,9 +206,21 @@ def _about(recording: noise.Recording) -> dict[str, Any]:
     }
 
 
-def _recorded() -> list[Path]:
-    """Return what was recorded for this, and the blocks of the first comparison on a GPU."""
-    return [*sorted(RECORDINGS.glob("*-noise-*.json")), RECORDINGS / "h200-enlarged-6.7b-k3.json"]
+def _recorded() -> list[noise.Recording]:
+    """Return the recordings of bench/results: unequal arms first, since theirs is the noise that a rollout meets."""
+    side, old = "h200-noise-side-by-side.json", "h200-enlarged-6.7b-k3.json"
+    named = (
+        ("H200, k=3 against no speculation", side, ("k=3#0", "none#0")),
+        ("H200, two servers without speculation", side, ("none#1", "none#0")),
+        ("H200, one server against itself", "h200-noise-same-server.json", ("none#0", "none#0-again")),
+        ("H200, k=3, short blocks", old, ("k=3", "none")),
+        ("CPU, one server against itself", "cpu-noise-same-server.json", ("none#0", "none#0-again")),
+    )
+    return [
+        noise.read(RECORDINGS / file, name=name, arms=arms)
+        for name, file, arms in named
+        if (RECORDINGS / file).exists()
+    ]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

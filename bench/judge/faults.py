@@ -103,7 +103,7 @@ def _cases() -> Iterator[tuple[str, list[Measurement]]]:
     yield "other users' traffic", [_as(one, outcome=BlockOutcome.CONTAMINATED) for one in sound]
     yield (
         "another cache",
-        [_as(one, prompt_tokens=9000, cached_tokens=8000 if one.arm == "candidate" else 0) for one in sound],
+        [_as(one, prompt_tokens=90_000, cached_tokens=80_000 if one.arm == "candidate" else 0) for one in sound],
     )
     yield "other prompts", [_as(one, prompt_tokens=9000 if one.arm == "candidate" else 18000) for one in sound]
 

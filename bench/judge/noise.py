@@ -72,21 +72,27 @@ _DRIFT_S = 900.0
 _PERIOD_S = 300.0
 
 
-def read(path: Path) -> Recording:
-    """Return the recording in a file of measurements: candidate and rival as it names them, else its first two arms."""
+def read(path: Path, *, name: str = "", arms: tuple[str, str] | None = None) -> Recording:
+    """Return the recording in a file of measurements.
+
+    Args:
+        path: the file.
+        name: what to call it; by default the file's name.
+        arms: candidate and rival; by default as the file names them, else its first two.
+    """
     document = json.loads(path.read_text())
     rows = document["measurements"] if isinstance(document, dict) else document
     blocks = [one for one in (Measurement.model_validate(row) for row in rows) if one.tokens_per_second]
-    arms = list(dict.fromkeys(one.arm for one in blocks))
+    seen = list(dict.fromkeys(one.arm for one in blocks))
     named = [document.get(role) for role in ("candidate", "rival")] if isinstance(document, dict) else []
-    candidate, rival = [arm for arm in named if arm in arms] or arms[:2]
+    candidate, rival = arms or [arm for arm in named if arm in seen] or seen[:2]
     bands = tuple(sorted({one.concurrency for one in blocks}))
     return Recording(
-        name=path.stem,
+        name=name or path.stem,
         bands=bands,
         candidate=tuple(_residuals(blocks, candidate, band) for band in bands),
         rival=tuple(_residuals(blocks, rival, band) for band in bands),
-        block_s=_block_seconds([one for one in blocks if one.arm in {candidate, rival}]),
+        block_s=_block_seconds(blocks),
     )
 
 
@@ -100,7 +106,7 @@ def _residuals(blocks: Sequence[Measurement], arm: str, band: int) -> Array:
 
 
 def _block_seconds(blocks: Sequence[Measurement]) -> float:
-    """Return what a block takes, ramp and tail included: the median step between starts is robust against pauses."""
+    """Return what a block takes, ramp and tail included: the mean step between starts, without long pauses."""
     starts = sorted(datetime.fromisoformat(one.started_at).timestamp() for one in blocks)
     steps = np.diff(np.array(starts))
     return float(max(np.mean(steps[steps < 5.0 * max(1.0, np.median(steps))]), 0.5))

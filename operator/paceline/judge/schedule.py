@@ -153,9 +153,12 @@ def _constant(
 
 def _as_a_whole(steps: tuple[Step, ...], constant: Sequence[tuple[Step, ...]], policy: Policy) -> Schedule:
     """Return the steps as advice if they win as a whole, else the best single number of tokens that does, else none."""
+    if not any(step.tokens for step in steps):
+        message = "drafting is shown to win at no concurrency"
+        return Schedule(advice=Advice.NONE, message=message, steps=steps)
     unknown = [step.concurrency for step in steps if step.ratio is None]
     whole = None if unknown else _whole(steps, policy)
-    if whole is not None and whole[1] > 1.0 and any(step.tokens for step in steps):
+    if whole is not None and whole[1] > 1.0:
         advice = Advice.TOKENS if len({step.tokens for step in steps}) == 1 else Advice.SCHEDULE
         message = f"{whole[0]:.3f} times the throughput without speculation, at least {whole[1]:.3f}"
         return Schedule(advice=advice, message=message, steps=steps, ratio=whole[0], lower=whole[1])
@@ -170,9 +173,7 @@ def _as_a_whole(steps: tuple[Step, ...], constant: Sequence[tuple[Step, ...]], p
         ratio, lower = _whole(best, policy)
         message = f"{ratio:.3f} times the throughput without speculation, at least {lower:.3f}; {why}"
         return Schedule(advice=Advice.TOKENS, message=message, steps=best, ratio=ratio, lower=lower)
-    return Schedule(
-        advice=Advice.NONE, message=f"no speculation is better, or not shown to be worse: {why}", steps=steps
-    )
+    return Schedule(advice=Advice.NONE, message=f"speculation is not shown to win: {why}", steps=steps)
 
 
 def _whole(steps: Sequence[Step], policy: Policy) -> tuple[float, float]:
