@@ -2,10 +2,12 @@
 
 import copy
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from paceline.api.measurement import Decision, Purpose
+from paceline.engines import metrics
 from paceline.judge import comparison
 from paceline.planning import kinds
 from paceline.rollout import observe, suspicion
@@ -183,3 +185,23 @@ def test_scrapes_with_gaps_say_nothing(served: Cluster, monkeypatch: pytest.Monk
     served.now += 120
     monkeypatch.setattr(builders, "metrics", lambda users, at: real(users, at) if at > served.now - 40 else "<html>")
     assert watched(served).verdict is comparison.Verdict.INCONCLUSIVE
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "engines" / "metrics").glob("*.txt"))
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_recorded_metrics_that_do_not_move_say_nothing(
+    served: Cluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN, renamed or absent series, a dead head's totals, an error page: without a difference nothing happened.
+
+    Only one that shows requests in flight all through the window may be an engine that stalls.
+    """
+    text = file.read_text(errors="replace")
+    monkeypatch.setattr(builders, "metrics", lambda *_: text)
+    assert watched(served).verdict is comparison.Verdict.INCONCLUSIVE
+    served.operate()
+    read = metrics.read(text)
+    is_busy = isinstance(read, metrics.Reading) and bool(read.requests_running)
+    assert history(served).open is None or is_busy

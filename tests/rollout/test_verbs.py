@@ -106,3 +106,30 @@ def test_first_serve_cannot_be_called_off() -> None:
     cluster.annotate(abort=candidate(cluster))
     cluster.settle()
     assert cluster.serving() == "None"
+
+
+def told(cluster: Cluster, **annotations: str) -> str:
+    """Return condition Progressing's message once annotations were set and nothing moves."""
+    cluster.annotate(**annotations)
+    cluster.settle()
+    return cluster.condition("Progressing")["message"]
+
+
+def test_request_that_cannot_be_met_is_told() -> None:
+    """Silence would look like success."""
+    cluster = Cluster(builders.deployment(speculation=builders.none()))
+    cluster.settle()
+    stable = selected(cluster)
+    assert "nothing served before" in told(cluster, undo=stable)
+    assert f"names no revision that serves, which is {stable}" in told(cluster, undo="00000000")
+    assert "was not rejected" in told(cluster, retry=stable)
+    assert f"does not name the revision that the spec asks for, {stable}" in told(cluster, retry="00000000-2")
+    assert "does nothing" not in told(cluster)
+
+
+def test_request_that_was_met_is_told_no_more() -> None:
+    """An annotation may stay where a GitOps tool keeps it."""
+    cluster = measuring()
+    cluster.settle()
+    assert "does nothing" not in told(cluster, undo=selected(cluster))
+    assert cluster.serving() == "None"

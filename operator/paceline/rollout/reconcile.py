@@ -65,7 +65,13 @@ def next_step(
     if opened is not None:
         return opened
     suspected = guard.suspect(seen, watched, now) if watched is not None else None
-    return suspected or settled.describe(seen, wanted, resolution)
+    return suspected or _settled(seen, wanted, resolution)
+
+
+def _settled(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.Resolution) -> Step:
+    """Return where a settled resource stands, and what a person asks for in vain."""
+    step, unheeded = settled.describe(seen, wanted, resolution), verbs.unheeded(seen, wanted.digest)
+    return replace(step, message=f"{step.message} {unheeded}"[:1024]) if unheeded else step
 
 
 def advance(case: Case, wanted: opening.Goal) -> Step:

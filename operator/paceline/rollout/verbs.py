@@ -102,6 +102,38 @@ def undo(seen: observe.Observed, *, workload: str, now: float) -> Step | None:
     return Step(reason=RolloutReason.LOADING, message=message, record=record)
 
 
+def unheeded(seen: observe.Observed, wanted: str) -> str:
+    """Return why an undo or retry that is asked for does nothing; empty when there is none, or it was done.
+
+    Args:
+        seen: what exists.
+        wanted: digest of what the spec asks for; empty when that is not known.
+    """
+    for verb, why in (("undo", _why_no_undo), ("retry", _why_no_retry)):
+        value = seen.annotations.get(_ANNOTATIONS[verb], "")
+        if value and not seen.history.handled(f"{verb}={value}"[:256]):
+            reason = why(seen, value.partition("-")[0], wanted)
+            if reason:
+                return f"Annotation {_ANNOTATIONS[verb]}: {value[:64]} does nothing: {reason}."
+    return ""
+
+
+def _why_no_undo(seen: observe.Observed, short: str, _wanted: str) -> str:
+    history = seen.history
+    change = history.last_change
+    if short != names.short(history.stable):
+        return f"it names no revision that serves, which is {names.short(history.stable)}"
+    if change is None or not change.stable:
+        return "nothing served before"
+    return "what served before was rejected since, or is beyond spec.revisionHistoryLimit"
+
+
+def _why_no_retry(seen: observe.Observed, short: str, wanted: str) -> str:
+    if not wanted or short != names.short(wanted):
+        return "it does not name the revision that the spec asks for" + (f", {names.short(wanted)}" if wanted else "")
+    return "" if seen.history.refused(wanted) else "that revision was not rejected"
+
+
 def advance_undo(case: Case) -> Step:
     """Return the next step of an undo: the earlier revision has to be ready before it serves."""
     record = case.record

@@ -5,8 +5,9 @@ environment, by what the arm drafts, since all arms of one resource share their 
 
 - ``STANDIN_SPEEDS``: ``{"none": 200, "ngram": 300, "ngram:5": 150}``, tokens a second of one stream, also by tokens
   drafted;
-- ``STANDIN_FAULTS``: ``{"ngram:5": "crash"}``, alike; ``crash`` ends at the start, ``deaf`` answers /health and no
-  request, ``errors`` answers 500, ``dead`` drafts and accepts nothing;
+- ``STANDIN_FAULTS``: ``{"ngram:5": "crash"}``, alike; ``crash`` ends at the start, ``buried`` too, with its cause far
+  above its last words, ``deaf`` answers /health and no request, ``errors`` answers 500, ``dead`` drafts and accepts
+  nothing;
 - ``STANDIN_STARTUP_S``: seconds until it listens; ``STANDIN_PREFILL_S``: seconds to a first token;
 - ``STANDIN_SLOTS``: streams that decode at once, further ones wait, as beyond ``--max-num-seqs``;
 - ``STANDIN_ACCEPTED``: accepted tokens a draft.
@@ -261,6 +262,13 @@ async def run(options, engine):
     await asyncio.sleep(float(os.environ.get("STANDIN_STARTUP_S", "0")))
     if engine.fault == "crash":
         print("ValueError: the stand-in was told to crash", file=sys.stderr)
+        return 1
+    if engine.fault == "buried":
+        # As vLLM 0.32 ends: a worker's error, and below it tracebacks of the processes that only saw it fail.
+        print("(Worker pid=9) ERROR [multiproc_executor.py:953] KeyError: 'layers.0.mlp.down_proj.weight'")
+        for line in range(120):
+            print(f'  File "/opt/venv/lib/python3.11/site-packages/vllm/v1/engine/utils.py", line {line}, in launch')
+        print("RuntimeError: Engine core initialization failed. See root cause above.", flush=True)
         return 1
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
