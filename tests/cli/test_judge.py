@@ -38,7 +38,10 @@ def test_two_arms_need_no_names(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert (found["verdict"], found["reason"], found["candidate"], found["rival"]) == ("Pass", "Faster", "A", "B")
     assert found["ratio"] == pytest.approx(1.3, abs=0.001)
     assert found["lower"] < found["ratio"] < found["upper"]
-    assert [band["concurrency"] for band in found["bands"]] == [1, 8]
+    assert [(band["concurrency"], band["verdict"], band["reason"]) for band in found["bands"]] == [
+        (1, "Pass", "Faster"),
+        (8, "Pass", "Faster"),
+    ]
 
 
 def test_names_turn_the_comparison_round(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,30 +126,68 @@ def run(options: argparse.Namespace) -> int:
     """Return the exit code."""
     recorded = read(options.file)
     candidate, rival = _arms(recorded, options)
-    found = judge.compare(recorded.measurements, candidate=candidate, rival=rival, policy=policy_of(options))
-    output.answer(describe(found, candidate=candidate, rival=rival), lines(found), form=options.output)
+    found = judged(recorded.measurements, candidate=candidate, rival=rival, policy=policy_of(options))
+    output.answer(describe(found), lines(found), form=options.output)
     return exits.OK
 
 
-def describe(found: judge.Comparison, *, candidate: str, rival: str) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a rollout would say, and what it would say of each band if there were no other."""
+
+    candidate: str
+    rival: str
+    whole: judge.Comparison
+    bands: Mapping[tuple[int, str], judge.Comparison]
+
+
+def judged(measurements: Sequence[Measurement], *, candidate: str, rival: str, policy: judge.Policy) -> Judged:
+    """Return the verdict on all bands together, and on each alone."""
+    bands = sorted({(one.concurrency, one.prompt_band) for one in measurements if one.arm in {candidate, rival}})
+    return Judged(
+        candidate=candidate,
+        rival=rival,
+        whole=judge.compare(measurements, candidate=candidate, rival=rival, policy=policy),
+        bands={
+            band: judge.compare(
+                [one for one in measurements if (one.concurrency, one.prompt_band) == band],
+                candidate=candidate,
+                rival=rival,
+                policy=policy,
+            )
+            for band in bands
+        },
+    )
+
+
+def describe(found: Judged) -> dict[str, Any]:
     """Return a comparison as JSON."""
-    document = dataclasses.asdict(found)
-    document["bands"] = [dict(band) for band in document["bands"]]
-    return {"candidate": candidate, "rival": rival, **document}
-
-
-def lines(found: judge.Comparison) -> list[str]:
-    """Return a comparison as text."""
-    whole = ["all", output.number(found.ratio), output.number(found.lower), output.number(found.upper)]
+    keys = ("verdict", "reason", "ratio", "lower", "upper")
     bands = [
-        [str(band.concurrency), output.number(band.ratio), output.number(band.lower), output.number(band.upper)]
-        for band in found.bands
+        {"concurrency": concurrency, "prompt_band": prompt_band, **{key: getattr(one, key) for key in keys}}
+        for (concurrency, prompt_band), one in found.bands.items()
     ]
+    return {"candidate": found.candidate, "rival": found.rival, **dataclasses.asdict(found.whole), "bands": bands}
+
+
+def lines(found: Judged) -> list[str]:
+    """Return a comparison as text."""
+    singles = [(_band_name(band), one) for band, one in found.bands.items()]
+    rows = [
+        [name, output.number(one.ratio), output.number(one.lower), output.number(one.upper), str(one.verdict)]
+        for name, one in (*singles, ("all", found.whole))
+    ]
+    whole = found.whole
     return [
-        f"{found.verdict}: {found.reason} ({found.message})",
-        *output.table(["concurrency", "ratio", "lower", "upper"], [*bands, whole]),
-        f"{found.samples} samples from {found.rounds} rounds",
+        f"{whole.verdict}: {whole.reason} ({whole.message})",
+        *output.table(["concurrency", "ratio", "lower", "upper", "verdict"], rows),
+        f"{whole.samples} samples from {whole.rounds} rounds",
     ]
+
+
+def _band_name(band: tuple[int, str]) -> str:
+    concurrency, prompt_band = band
+    return str(concurrency) if prompt_band == "all" else f"{concurrency}/{prompt_band}"
 
 
 def read(path: Path) -> Recorded:

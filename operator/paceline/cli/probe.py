@@ -76,9 +76,9 @@ def run(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {"measurements": [one.wire() for one in measurements], "comparison": None}
     lines = _measured_lines(measurements)
     if len(options.url) > 1:
-        found = judge.compare(measurements, candidate=_ARMS[0], rival=_ARMS[1], policy=policy)
+        found = judge_command.judged(measurements, candidate=_ARMS[0], rival=_ARMS[1], policy=policy)
         document |= {"candidate": _ARMS[0], "rival": _ARMS[1]}
-        document["comparison"] = judge_command.describe(found, candidate=_ARMS[0], rival=_ARMS[1])
+        document["comparison"] = judge_command.describe(found)
         lines += ["", *judge_command.lines(found)]
     if options.save:
         options.save.write_text(json.dumps(document, indent=2), encoding="utf-8")
