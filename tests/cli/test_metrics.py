@@ -1,10 +1,15 @@
 """``paceline metrics``."""
 
+import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import paceline
 from paceline.cli.__main__ import main
 
 FOLDER = Path(__file__).parents[1] / "engines" / "metrics"
@@ -66,3 +71,28 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     """One fact a line."""
     assert main(["metrics", str(FOLDER / "vllm-0.16-eagle3.txt")]) == 0
     assert "generation_tokens: 40000" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe\x00", b"vllm:generation_tokens_total 3\n\xff", b"{" * 1000])
+def test_any_bytes_get_an_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """From standard input too, which need not be text."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(body)))
+    code, said = answer(capsys, "-")
+    assert code == 1
+    assert said["status"] in {"Empty", "NotMetrics", "Truncated"}
+
+
+def test_reader_that_has_seen_enough_ends_the_command_quietly() -> None:
+    """``paceline metrics FILE | head -1``."""
+    command = [sys.executable, "-m", "paceline.cli", "metrics", str(FOLDER / "vllm-0.16-eagle3.txt")]
+    env = {**os.environ, "PYTHONPATH": str(Path(paceline.__file__).parents[1])}
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, b"")

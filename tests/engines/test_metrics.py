@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.engines import metrics
 
@@ -113,8 +115,11 @@ def test_sglang_ranks_are_not_added_and_the_draft_is_left_out() -> None:
     read = reading("sglang-eagle3.txt")
     assert (read.engine, read.model, read.generation_tokens, read.prompt_tokens) == ("sglang", "kimi-k2.5", 1000, 1000)
     assert (read.requests_running, read.requests_waiting, read.kv_cache_usage) == (3.0, 1.0, 0.3)
-    assert read.speculation == metrics.Speculation(reported_acceptance_length=2.8)
-    assert read.speculation.acceptance_length == 2.8
+    assert read.speculation == metrics.Speculation(reported_acceptance_length=2.8, reported_acceptance_rate=0.6)
+    assert (read.speculation.acceptance_length, read.speculation.acceptance_rate) == (2.8, 0.6)
+    assert (read.prefix_cache_queries, read.prefix_cache_hits) == (1000, 400)
+    assert (read.ttft, read.itl) == (metrics.Spent(seconds=30.0, count=100), metrics.Spent(seconds=12.0, count=900))
+    assert read.requests_finished == 12
 
 
 def test_old_sglang_tells_acceptance_and_no_tokens() -> None:
@@ -139,6 +144,8 @@ def test_old_sglang_tells_acceptance_and_no_tokens() -> None:
         ("vllm:generation_tokens_total +Inf\n", metrics.UnreadableReason.BAD_VALUE),
         ("vllm:num_requests_running 3\n", metrics.UnreadableReason.MISSING_SERIES),
         ("vllm:generation_tokens_created 1.76e9\n", metrics.UnreadableReason.MISSING_SERIES),
+        ("vllm:generation_tokens_total 1e300\n", metrics.UnreadableReason.BAD_VALUE),
+        ("vllm_generation_tokens_total 3\n", metrics.UnreadableReason.UNSUPPORTED),
         ("vllm:generation_tokens_total 3\n" * 200_000, metrics.UnreadableReason.TOO_LARGE),
     ],
     ids=lambda value: value if isinstance(value, metrics.UnreadableReason) else "",
@@ -160,10 +167,60 @@ def test_every_cut_of_a_scrape_is_unreadable_or_unchanged() -> None:
             assert outcome.drafts in {None, full.drafts}
 
 
-def test_a_bad_position_is_refused() -> None:
-    """Positions are counted; a text there means the series is something else."""
+@pytest.mark.parametrize("position", ["first", "", "1000", "9" * 5000, "²", "-1"])
+def test_a_bad_position_is_refused(position: str) -> None:
+    """Positions are counted; anything else there means the series is something else."""
     body = (
         "vllm:generation_tokens_total 3\nvllm:spec_decode_num_drafts_total 3\n"
-        'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="first"} 1\n'
+        f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{position}"}} 1\n'
     )
     assert reason(body) is metrics.UnreadableReason.BAD_VALUE
+
+
+BOTH = 'vllm:generation_tokens_total{model_name="a"} 3\nsglang:generation_tokens_total{model_name="b"} 5\n'
+
+
+def test_two_engines_in_one_answer_are_told_apart_by_the_model() -> None:
+    """A proxy may put several scrapes into one; whose tokens they are must not be guessed."""
+    for model, engine, tokens in (("a", "vllm", 3), ("b", "sglang", 5)):
+        read = metrics.read(BOTH, model)
+        assert isinstance(read, metrics.Reading)
+        assert (read.engine, read.generation_tokens) == (engine, tokens)
+    assert reason(BOTH) is metrics.UnreadableReason.ENGINE_AMBIGUOUS
+    assert reason(BOTH, "c") is metrics.UnreadableReason.ENGINE_AMBIGUOUS
+
+
+def test_every_recorded_file_has_a_row_of_its_own() -> None:
+    """A scrape that no test reads proves nothing."""
+    told = Path(__file__).read_text() + Path(__file__).with_name("test_counters.py").read_text().replace('"series-', "")
+    names = [path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("series-")]
+    assert [name for name in names if f"{name}.txt" not in told] == []
+
+
+@given(st.text(), st.one_of(st.none(), st.text(max_size=5)))
+def test_any_text_is_a_reading_or_has_a_reason(body: str, model: str | None) -> None:
+    """Never an exception: whatever answers at that address is not ours to trust."""
+    assert isinstance(metrics.read(body, model), metrics.Reading | metrics.Unreadable)
+
+
+_LINES = st.builds(
+    lambda name, labels, value, end: f"{name}{labels} {value}{end}",
+    st.sampled_from(["vllm:generation_tokens_total", "vllm:spec_decode_num_accepted_tokens_per_pos_total", "# TYPE x"]),
+    st.sampled_from(["", "{", '{model_name="m"}', '{position="0",}', '{a="\\', "{}}", '{a="b"']),
+    st.one_of(st.floats(), st.integers(), st.sampled_from(["NaN", "+Inf", "", "1 2 3", "0x1", "1e999", "1_000"])),
+    st.sampled_from(["\n", "", "\n\n", "\r\n", " # {} 1\n"]),
+)
+
+
+@given(st.lists(_LINES, max_size=6).map("".join))
+def test_damaged_metrics_are_a_reading_or_have_a_reason(body: str) -> None:
+    """Half a label, two values in a line, numbers that are none."""
+    assert isinstance(metrics.read(body), metrics.Reading | metrics.Unreadable)
+
+
+@given(st.integers(min_value=0, max_value=4000), st.integers(min_value=0, max_value=40), st.binary(max_size=4))
+def test_scrape_with_a_hole_is_a_reading_or_has_a_reason(at: int, length: int, instead: bytes) -> None:
+    """What a broken connection or a proxy leaves of it."""
+    whole = text("vllm-0.16-eagle3.txt").encode()
+    cut = (whole[:at] + instead + whole[at + length :]).decode(errors="replace")
+    assert isinstance(metrics.read(cut), metrics.Reading | metrics.Unreadable)

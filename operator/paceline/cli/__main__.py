@@ -1,6 +1,7 @@
 """``paceline``, and ``kubectl paceline`` where kubectl finds it."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; what Python would still flush at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK
     except exits.UsageError as error:
         print(f"paceline: {error}", file=sys.stderr)
         return exits.USAGE

@@ -85,7 +85,7 @@ def _plain(value: Any) -> str:
 
 def _text(name: str) -> str:
     if name == "-":
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode(errors="replace")
     try:
         return Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -11,7 +11,8 @@ from typing import Final
 
 REPEATING_LABELS: Final = frozenset({"tp_rank", "pp_rank"})
 """Ranks of one engine report the same value; adding them would multiply it."""
-RAY_PREFIXES: Final = ("ray_vllm", "ray_sglang")
+RENAMED_PREFIXES: Final = ("ray_vllm", "ray_sglang", "vllm_", "sglang_")
+"""Ray's exporter, and those that have no colon in a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Names:
     accepted_per_position: tuple[str, ...] = ()
     acceptance_length: tuple[str, ...] = ()
     """A gauge, where the engine computes it itself."""
+    acceptance_rate: tuple[str, ...] = ()
+    """Likewise."""
     engine_type: str | None = None
     """Only samples of this ``engine_type`` count; others are the draft model's own."""
 
@@ -96,9 +99,13 @@ SGLANG: Final = Names(
     requests_waiting=("sglang:num_queue_reqs",),
     requests_finished=("sglang:num_requests_total",),
     kv_cache_usage=("sglang:token_usage",),
+    # It counts hits by where they lay, and no queries: every prompt token is one.
+    prefix_cache_queries=("sglang:prompt_tokens_total",),
+    prefix_cache_hits=("sglang:cached_tokens_total",),
     ttft=("sglang:time_to_first_token_seconds",),
-    itl=("sglang:inter_token_latency_seconds",),
+    itl=("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
     acceptance_length=("sglang:spec_accept_length",),
+    acceptance_rate=("sglang:spec_accept_rate",),
     engine_type="unified",
 )
 ENGINES: Final = (VLLM, SGLANG)
