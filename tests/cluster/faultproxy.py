@@ -188,9 +188,17 @@ def _broken(request: web.Request) -> web.Response:
 
 
 def duplicates(writes: Sequence[killproxy.Write]) -> list[tuple[str, str]]:
-    """Return collection and name of objects that were made more than once."""
-    made = Counter((one.path, one.name) for one in writes if one.verb == "POST")
-    return [place for place, times in made.items() if times > 1]
+    """Return collection and name of objects that were made while the one of that name was not yet deleted."""
+    alive: set[tuple[str, str]] = set()
+    twice = []
+    for one in writes:
+        if one.verb == "POST":
+            place = (one.path, one.name)
+            twice += [place] if place in alive else []
+            alive.add(place)
+        elif one.verb == "DELETE":
+            alive.discard((one.path.rsplit("/", 1)[0], one.name))
+    return twice
 
 
 @contextlib.asynccontextmanager

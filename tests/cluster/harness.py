@@ -270,7 +270,8 @@ async def scratch_namespace(api: Api) -> AsyncIterator[str]:
         yield name
     finally:
         path = f"/api/v1/namespaces/{name}"
-        await api.server.request("DELETE", path, body={"propagationPolicy": "Background"})
+        with contextlib.suppress(errors.NotFoundError):
+            await api.server.request("DELETE", path, body={"propagationPolicy": "Background"})
 
 
 async def install_crds(api: Api) -> None:

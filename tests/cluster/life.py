@@ -86,9 +86,10 @@ class Life:
 
     def played(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Play the pods for the length of a block."""
-        return kubeletless.playing(self.api, self.namespace, self._play)
+        return kubeletless.playing(self.api, self.namespace, self.play)
 
-    async def _play(self, pod: Mapping[str, Any]) -> kubeletless.Play | None:
+    async def play(self, pod: Mapping[str, Any]) -> kubeletless.Play | None:
+        """Return what is said of a pod."""
         play = await self._stages(pod)
         return None if play is None else dataclasses.replace(play, ip=liveusers.address(self.namespace))
 

@@ -1,14 +1,10 @@
 """The chart's roles are enough for both rooms, and no more than that: the operator runs as its ServiceAccount."""
 
 import asyncio
-import contextlib
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-import yaml
 
+import chartroles
 import harness
 import killproxy
 import kubeletless
@@ -17,8 +13,6 @@ from api import builders
 from paceline.planning import kinds
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
-CHART = Path(__file__).resolve().parents[2] / "charts" / "paceline"
-RELEASE = "rights"
 # Verbs that no test can see used: kopf's and the garbage collector's rights, and what only an unlucky pass needs.
 UNSEEN = {
     ("update", "paceline.dev", "speculativedeployments/finalizers"),  # asked by an admission plugin that is off here
@@ -36,54 +30,11 @@ UNSEEN = {
 }
 
 
-def roles(control_plane, namespace, *values):
-    """Return the chart's roles and bindings."""
-    environment = control_plane.environment()
-    if shutil.which("helm", path=environment["PATH"]) is None:
-        pytest.skip("helm is not there; `make cluster` builds it")
-    words = ["helm", "template", RELEASE, CHART, "--namespace", namespace, "--show-only", "templates/rbac.yaml"]
-    done = subprocess.run(
-        [*words, *(word for value in values for word in ("--set", value))],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
-
-
-def apply(control_plane, documents):
-    """Apply documents with kubectl."""
-    subprocess.run(
-        ["kubectl", "apply", "-f", "-"],
-        check=True,
-        input=yaml.safe_dump_all(documents),
-        text=True,
-        env=control_plane.environment(),
-    )
-
-
-@contextlib.contextmanager
-def applied(control_plane, documents):
-    """Apply documents, and delete them at the end of the block: a ClusterRole has no namespace to go with."""
-    apply(control_plane, documents)
-    try:
-        yield
-    finally:
-        subprocess.run(
-            ["kubectl", "delete", "-f", "-", "--wait=false"],
-            check=True,
-            input=yaml.safe_dump_all(documents),
-            text=True,
-            env=control_plane.environment(),
-        )
-
-
 @pytest.mark.parametrize("confined", [True, False])
 async def test_roles_are_enough_for_both_rooms(control_plane, api, namespace, tmp_path, confined):
     """A training run and a promotion without one request refused, with a Role in each namespace or a ClusterRole."""
     values = [f"watchNamespaces={{{namespace}}}"] if confined else [f"fullnameOverride=rights-{namespace}"]
-    documents = roles(control_plane, namespace, *values)
+    documents = chartroles.roles(control_plane, namespace, *values)
     name = documents[-1]["subjects"][0]["name"]
     settings = {
         "PACELINE_NAMESPACE": namespace,
@@ -91,7 +42,7 @@ async def test_roles_are_enough_for_both_rooms(control_plane, api, namespace, tm
     }
     settings |= {"PACELINE_NAMESPACES": namespace, "PACELINE_FORECAST": "false"} if confined else {}
     user = f"system:serviceaccount:{namespace}:{name}"
-    with applied(control_plane, documents):
+    with chartroles.applied(control_plane, documents):
         async with killproxy.kill_proxy(control_plane.kubeconfig, folder=tmp_path, impersonate=user) as (
             proxy,
             proxied,
@@ -136,7 +87,7 @@ def speculates(status):
 
 async def test_no_role_holds_a_verb_that_nothing_uses(control_plane, api, namespace, tmp_path):
     """What the rooms' whole lives did not ask for is listed here, with its reason, or is too much."""
-    documents = roles(control_plane, namespace, f"watchNamespaces={{{namespace}}}")
+    documents = chartroles.roles(control_plane, namespace, f"watchNamespaces={{{namespace}}}")
     granted = {
         (verb, group, resource)
         for document in documents
