@@ -117,8 +117,8 @@ def _places(backbone: Backbone, keys: Iterable[str]) -> Iterable[tuple[Section, 
 def find_modules(names: Iterable[str], *, layers: int | None) -> Found:
     """Return the MTP modules that tensor names amount to.
 
-    A module needs what joins embedding and hidden state, and a transformer block; in the layout of DeepSeek, where it
-    is a layer behind the last, the joint with its two norms tells it.
+    A module needs what joins embedding and hidden state, and a transformer block or the joint's two norms: in the
+    layout of DeepSeek, where it is a layer behind the last, a joint with its norms tells it.
     """
     behind: dict[int, set[str]] = defaultdict(set)
     trees: dict[str, set[str]] = defaultdict(set)
@@ -130,7 +130,9 @@ def find_modules(names: Iterable[str], *, layers: int | None) -> Found:
             behind[int(match["layer"])].add(match["part"])
     last = {layer: parts for layer, parts in behind.items() if parts & (_NORMS | _JOINTS)}
     complete = sum(1 for parts in last.values() if parts >= _NORMS and _is_joined(parts))
-    complete += sum(1 for parts in trees.values() if _is_joined(parts | shared) and parts - _NO_BLOCK)
+    complete += sum(
+        1 for parts in trees.values() if _is_joined(parts | shared) and (parts - _NO_BLOCK or parts >= _NORMS)
+    )
     if complete or not (last or trees or shared):
         return Found(complete=complete)
     seen = sorted(set().union(shared, *last.values(), *trees.values()))
