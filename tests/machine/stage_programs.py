@@ -8,6 +8,7 @@ from machine.kubelet import Ending, Serving
 from machine.server import Server
 from machine.watches import Scrapes
 from paceline.api import names, report, stages
+from paceline.api.checkpoint import TargetCheckpoint
 from paceline.api.drafttrainingjob import Stage
 from training import builders
 
@@ -31,6 +32,8 @@ class StagePrograms:
         self.luck: dict[Stage, Luck] = {}
         """Good for what is not named."""
         self.takes_s = 300.0
+        self.checkpoint: TargetCheckpoint | None = None
+        """What Inspect reports of the target's files; None as an older version did."""
 
     def serve(self, pod: Mapping[str, Any]) -> Serving:
         """Refuse: a training run has no servers of its own."""
@@ -42,7 +45,10 @@ class StagePrograms:
         luck = self.luck.get(stage, Luck.GOOD)
         if document is None or luck is Luck.HANGS:
             return None
-        good = stages.StageReport(result=builders.RESULTS[stage])
+        result = builders.RESULTS[stage]
+        if stage is Stage.INSPECT:
+            result = result.model_copy(update={"checkpoint": self.checkpoint})
+        good = stages.StageReport(result=result)
         advice = stages.StageReport(error="Set spec.draft.layers to 1.", permanent=True)
         return {
             Luck.GOOD: Ending(code=0, message=report.encode(good), after_s=self.takes_s),

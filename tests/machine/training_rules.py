@@ -13,7 +13,7 @@ from paceline.training import results
 from training import builders
 
 _LONGEST_NAME = 63
-_ENDS = frozenset({"Complete", "Failed"})
+_ENDS = frozenset({"Complete", "Failed", "Skipped"})
 
 
 class Rules:

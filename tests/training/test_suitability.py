@@ -56,6 +56,23 @@ def test_target_with_working_mtp_ends_the_run_as_skipped() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        ({}, "Skipped"),
+        ({"trainDespiteMtp": True}, "Running"),
+        ({"target": {"uri": "pvc://models/other"}}, "Pending"),
+    ],
+    ids=["untouched", "told-to-train", "another-target"],
+)
+def test_skipped_run_goes_on_after_an_edit_and_not_by_itself(changes: dict[str, Any], phase: str) -> None:
+    """It has not started, so nothing of its spec is fixed."""
+    first = decide(inspected(QWEN, names="qwen3.5-with-mtp"))
+    (kept,) = [one.manifest for one in first.actions if isinstance(one, plan.Apply | plan.Create)]
+    again = decide(results.read(kept), **changes)
+    assert again.status["phase"] == phase
+
+
+@pytest.mark.parametrize(
     ("names", "changes"),
     [
         ("qwen3.5-mtp-partial_fc_only", {}),

@@ -28,9 +28,15 @@ class Refusal:
 
 
 def judge(seen: observe.Observed, record: results.Record, now: float) -> results.Record:
-    """Return the record, with an outcome when no head is needed, or when hidden states turn out not to fit."""
+    """Return the record, with an outcome when no head is needed, or when hidden states turn out not to fit.
+
+    A skipped run has not started, so its spec may still be edited: told to train all the same, or given another target,
+    it goes on. A newer table alone revives nothing.
+    """
     if record.outcome is not None:
-        return record
+        revived = seen.spec.train_despite_mtp or record.inspection is None
+        skipped = record.outcome.reason is TrainingReason.NATIVE_MTP
+        return record.model_copy(update={"outcome": None}) if skipped and revived else record
     outcome = _skipped(seen, record, now) or _outgrown(seen, record, now)
     return record.model_copy(update={"outcome": outcome}) if outcome else record
 
@@ -120,8 +126,8 @@ def _skipped(seen: observe.Observed, record: results.Record, now: float) -> resu
     if found is None or decision.is_mtp_usable(found.target, found.serving) is not True:
         return None
     message = (
-        f"No head is trained. {' '.join(found.decision.reasons)} To train one all the same, make a DraftTrainingJob "
-        "with spec.trainDespiteMtp: true."
+        f"No head is trained. {' '.join(found.decision.reasons)} To train one all the same, set "
+        "spec.trainDespiteMtp: true."
     )
     return results.Outcome(
         reason=TrainingReason.NATIVE_MTP, message=wording.clip(message), at=conditions.timestamp(now)
