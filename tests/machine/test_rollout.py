@@ -81,9 +81,12 @@ class Rollouts(stateful.RuleBasedStateMachine):
         """Check what one write of the operator's may break."""
         self.rules.wrote(action, sees_all=self.sim.operator.sees_all)
 
-    @stateful.initialize(served=st.booleans(), speculation=st.sampled_from(SPECULATIONS), policy=POLICIES)
-    def begin(self, *, served: bool, speculation: dict, policy: Mapping[str, Any]) -> None:
-        """Start with a new resource, or with one whose head has been promoted."""
+    @stateful.initialize(
+        served=st.booleans(), speculation=st.sampled_from(SPECULATIONS), policy=POLICIES, sees_nodes=st.booleans()
+    )
+    def begin(self, *, served: bool, speculation: dict, policy: Mapping[str, Any], sees_nodes: bool) -> None:
+        """Start with a new resource, or with one whose head has been promoted; with sight of nodes or without."""
+        self.sim.watches.nodes = lambda: self.sim.kubelet.nodes if sees_nodes else None
         self.engines.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
         if served:
             self.come_to_rest()

@@ -10,7 +10,8 @@ from typing import Any
 
 from machine.server import Objects, Server
 from paceline.api import stages
-from paceline.planning import kinds, plan
+from paceline.capacity import reading
+from paceline.planning import fleet, kinds, plan
 
 # Longer than this no healthy watch is behind; the product waits for a minute before it takes a silence for an absence.
 LAG_S = 50.0
@@ -25,6 +26,8 @@ class Picture:
     objects: Objects
     heard: Mapping[str, stages.LiveProgress] = field(default_factory=dict)
     scraped: Mapping[str, Scrapes] = field(default_factory=dict)
+    nodes: Mapping[str, int] | None = None
+    """GPUs by node; None where the operator may not see nodes."""
 
     def get(self, kind: kinds.Kind, namespace: str, name: str) -> plan.Manifest | None:  # noqa: ARG002 - one namespace
         """Return one object."""
@@ -42,6 +45,19 @@ class Picture:
         """Return all objects of a kind."""
         return self._of(kind)
 
+    def marked(self, kind: kinds.Kind, label: str) -> Sequence[plan.Manifest]:
+        """Return the objects that carry a label, whatever its value."""
+        return [one for one in self._of(kind) if label in (one["metadata"].get("labels") or {})]
+
+    def fleet(self) -> fleet.Fleet | None:
+        """Return the nodes' devices, and the pods in this picture that hold them; None where nobody may see them."""
+        if self.nodes is None:
+            return None
+        manifests = [_node(name, gpus) for name, gpus in self.nodes.items()]
+        known = [one for one in map(reading.node, manifests) if one is not None]
+        held = [one for one in map(reading.holding, self._of(kinds.POD)) if one is not None]
+        return fleet.Fleet(nodes={one.name: one for one in known}, holdings={one.uid: one for one in held})
+
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a pod said."""
         return self.heard.get(pod_uid)
@@ -54,8 +70,16 @@ class Picture:
         """Return nothing."""
         return ""
 
+    def warnings(self, uid: str) -> tuple[str, ...]:  # noqa: ARG002 - the model's cluster warns of nothing
+        """Return nothing."""
+        return ()
+
     def _of(self, kind: kinds.Kind) -> list[dict[str, Any]]:
         return [one for (found, _), one in sorted(self.objects.items()) if found == kind.kind]
+
+
+def _node(name: str, gpus: int) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}}}
 
 
 class Watches:
@@ -64,6 +88,8 @@ class Watches:
     def __init__(self, server: Server, *, scraped: Callable[[], Mapping[str, Scrapes]] = dict) -> None:
         self._server = server
         self._scraped = scraped
+        self.nodes: Callable[[], Mapping[str, int] | None] = lambda: None
+        """GPUs by node, where the operator may see them."""
         self._shown: dict[str, int] = {}
         """By kind, the number of the state it shows; 0 is the empty beginning."""
 
@@ -96,11 +122,12 @@ class Watches:
             for key, one in self._server.states[self._shown.get(kind, 0)].objects.items()
             if key[0] == kind
         }
-        return Picture(objects=objects, scraped=self._scraped())
+        return Picture(objects=objects, scraped=self._scraped(), nodes=self.nodes())
 
     def old(self, age: int) -> Picture:
         """Return what was true ``age`` states back, our own writes left out: what a leader that was cut off sees."""
-        return Picture(objects=self._server.states[max(0, len(self._server.states) - 1 - age)].objects)
+        objects = self._server.states[max(0, len(self._server.states) - 1 - age)].objects
+        return Picture(objects=objects, nodes=self.nodes())
 
     def _kinds(self) -> set[str]:
         shown = {kind for number in set(self._shown.values()) for kind, _ in self._server.states[number].objects}

@@ -247,6 +247,8 @@ class Cluster:
     def _play_deployment(self, deployment: dict[str, Any]) -> None:
         name, wanted = deployment["metadata"]["name"], deployment["spec"]["replicas"]
         own = [pod for pod in self.objects(kinds.POD) if _parent(pod) == ("ReplicaSet", f"{name}-rs")]
+        # A ReplicaSet gives up pods without a node first, then those that are not ready.
+        own.sort(key=lambda pod: (not pod["spec"].get("nodeName"), not _is_ready(pod)))
         for pod in own[wanted:]:
             self._drop("Pod", pod["metadata"]["name"])
         for _ in range(wanted - len(own)):
@@ -459,6 +461,11 @@ class Cluster:
             self.operate()
             self.play(seconds)
         raise AssertionError(f"never reached; status {self.resource.get('status')}")
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    told = {one["type"]: one["status"] for one in (pod.get("status") or {}).get("conditions", ())}
+    return told.get("Ready") == "True"
 
 
 def _parent(pod: Mapping[str, Any]) -> tuple[str, str]:

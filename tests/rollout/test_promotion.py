@@ -107,8 +107,8 @@ def test_candidate_is_measured_on_one_replica_and_served_on_all() -> None:
 
 
 def test_replicas_that_do_not_come_cost_the_promotion() -> None:
-    """A candidate that won but cannot be given its replicas is rolled back with the reason."""
-    cluster = Cluster(builders.deployment(replicas=3))
+    """A candidate that won but cannot be given its replicas beside stable's is rolled back with the reason."""
+    cluster = Cluster(builders.deployment(replicas=3, rollout={**builders.rollout(), "strategy": "Surge"}))
     cluster.speeds["EAGLE3 k=3"] = 1.5
     cluster.until(lambda: "EAGLE3 k=3" in cluster.servers())
     cluster.operate()

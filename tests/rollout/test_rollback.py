@@ -64,10 +64,10 @@ def test_head_that_does_not_load_is_rolled_back() -> None:
 
 def test_candidate_without_gpus_is_rolled_back() -> None:
     """It never waits for ever, and stable serves all the time."""
-    cluster = Cluster()
+    cluster = Cluster(builders.deployment(rollout={**builders.rollout(), "onInsufficientGPU": "Reject"}))
     cluster.unschedulable["EAGLE3 k=3"] = NO_GPU
-    assert rolled_back(cluster) == "InsufficientGPU"
-    assert cluster.condition("Progressing")["reason"] == "SchedulingDeadlineExceeded"
+    assert rolled_back(cluster) == "NoFreeGPU"
+    assert cluster.condition("Progressing")["reason"] == "NoFreeGPU"
 
 
 def test_probe_that_fails_three_times_is_inconclusive() -> None:

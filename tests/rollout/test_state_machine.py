@@ -48,7 +48,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Cluster()
+        # A candidate without a node waits for as long as everything else may take, not for a day.
+        policy = {**builders.rollout(), "deadlines": {"capacity": "1h"}}
+        self.cluster = Cluster(builders.deployment(rollout=policy))
         self.cluster.inspect = inspect
         self.decisions: dict[int, Decision] = {}
         self.templates: dict[str, object] = {}

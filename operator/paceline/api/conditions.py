@@ -96,6 +96,7 @@ class RolloutReason(StrEnum):
     AWAITING_HEAD = "AwaitingHead"  # the training job has not published yet; serves without speculation
     SCHEDULING = "Scheduling"
     INSUFFICIENT_GPU = "InsufficientGPU"
+    NO_FREE_GPU = "NoFreeGPU"  # False: rolled back, since no node had room for it
     CONSENT_NEEDED = "ConsentNeeded"  # False: there is room only in stable's place, which the spec does not allow
     RELEASING = "Releasing"  # True: stable gives up a replica, for the candidate that waits for its GPUs
     RECOVERING = "Recovering"  # True: stable is loaded again after a candidate in its place lost

@@ -189,6 +189,7 @@ class Purpose(StrEnum):
     CANDIDATE = "Candidate"  # a revision that has to beat its control and be no worse than stable
     GUARD = "Guard"  # stable itself is in question: is it still faster than its control?
     UNDO = "Undo"  # a person asked for the revision that served before
+    RECOVERY = "Recovery"  # stable was stopped for a candidate that lost: is it as fast as before?
 
 
 class Seating(StrEnum):
@@ -234,6 +235,16 @@ class RolloutRecord(ApiModel):
     """How often measuring began again, because the workload in the spec was edited."""
     seating: Seating | None = None
     """None in rollouts that older versions opened: every arm has a place of its own."""
+    turns: list[ShortText] = []
+    """Full digests of the arms that take turns on one place, in their order."""
+    cycle: Annotated[int, pydantic.Field(ge=0)] = 0
+    """How often every arm has had its turn without a verdict."""
+    carried_rounds: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Rounds taken over from earlier rollouts, as the recorded profile of an arm; they are the first of ``rounds``."""
+    rolls: bool = False
+    """Whether what serves from this decision on takes over one replica after the other, for want of room for both."""
+    capacity_held: bool = False
+    """Whether a person has to ask for another try, since there was no room."""
     released_at: ShortText | None = None
     """When stable was first asked to give up a replica."""
     expected_downtime_s: Annotated[int, pydantic.Field(ge=0)] = 0

@@ -166,6 +166,11 @@ class RolloutSpec(ApiModel):
     deadlines: DeadlineSpec = DeadlineSpec()
     on_inconclusive: OnInconclusive = OnInconclusive.ROLLBACK
 
+    @property
+    def replace_policy(self) -> ReplaceSpec:
+        """What Replace may cost; nothing that has not been consented to."""
+        return self.replace or ReplaceSpec()
+
 
 class GuardSpec(ApiModel):
     """What is watched after promotion, on users' own traffic."""

@@ -73,6 +73,11 @@ def forecast(world: fleet.Fleet, promised: Iterable[Claim], wanted: Claim) -> Fo
     )
 
 
+def devices_of(amounts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the devices among a container's resources."""
+    return reading.devices(amounts)
+
+
 def _queued(world: fleet.Fleet) -> Sequence[Claim]:
     """Return the pods that wait for a node, in the order in which the scheduler takes them up, as far as is known."""
     waiting = sorted((one for one in world.holdings.values() if not one.node), key=lambda one: (-one.priority, one.uid))

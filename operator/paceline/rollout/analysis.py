@@ -14,7 +14,7 @@ from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeRe
 from paceline.api.speculativedeployment import AnalysisSpec
 from paceline.judge import comparison
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import copies, observe, workloads
+from paceline.rollout import copies, observe, turns, workloads
 from paceline.rollout.steps import Case, Step
 
 MAX_PROBE_FAILURES: Final = 3
@@ -46,7 +46,11 @@ def compare(case: Case, rivals: Mapping[str, str]) -> Sequence[Against]:
             rival=rival,
             digest=digest,
             comparison=comparison.compare(
-                case.record.measurements,
+                turns.as_lived(
+                    case.record.measurements,
+                    candidate=names.short(case.record.candidate),
+                    rival=names.short(digest),
+                ),
                 candidate=names.short(case.record.candidate),
                 rival=names.short(digest),
                 policy=policy(case.seen.owner.spec.rollout.analysis, rival),
@@ -96,7 +100,7 @@ def out_of_time(case: Case) -> str:
         return (
             f"The probe brought no measurement {record.probe_failures} times in a row; the last said: {record.message}"
         )
-    if record.rounds >= analysis.max_rounds:
+    if not record.turns and record.rounds - record.carried_rounds >= analysis.max_rounds:
         return f"{record.rounds} rounds did not decide it; raise rollout.analysis.maxRounds or requestsPerSlot."
     if len(record.measurements) + MAX_BLOCKS_A_ROUND > MAX_MEASUREMENTS:
         return f"{len(record.measurements)} blocks did not decide it, and one record holds no more."

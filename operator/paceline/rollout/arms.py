@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.api import base, names
-from paceline.api.measurement import Purpose, RolloutRecord
+from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.planning import kinds, plan
-from paceline.rollout import copies, observe, records, revisions, workloads
+from paceline.rollout import copies, handover, observe, records, release, revisions, turns, workloads
 
 
 def wanted(
@@ -23,14 +23,19 @@ def wanted(
     replicas = seen.owner.spec.replicas
     arms: dict[str, int] = {}
     if history.open is not None:
-        arms.update(_of_rollout(history.open.record, replicas))
+        arms.update(_of_rollout(seen, history.open.record))
         copied = copies.wanted_for(history.open.record, replicas=replicas)
         if copied and not full:
             arms[workloads.copy_key(names.short(copied))] = 1
     if full:
         arms[names.short(full)] = replicas
     if history.stable:
-        arms[names.short(history.stable)] = replicas
+        arms[names.short(history.stable)] = max(0, replicas - _given_up(history))
+    handed = handover.sizes(seen, history)
+    change = history.last_change
+    if handed is not None and change is not None:
+        arms |= {names.short(change.serving): handed.new, names.short(change.stable): handed.old}
+        return arms, None
     front = seen.front
     if front is None or not history.stable:
         return arms, None
@@ -40,11 +45,23 @@ def wanted(
     return _with_drained(arms, seen, history, front=front, now=now)
 
 
-def _of_rollout(record: RolloutRecord, replicas: int) -> dict[str, int]:
-    whole = record.purpose in {Purpose.BASELINE, Purpose.UNDO}
+def _of_rollout(seen: observe.Observed, record: RolloutRecord) -> dict[str, int]:
+    if record.seating is Seating.ASKED:
+        return {}
+    slot = turns.slot(seen, record)
+    if slot:
+        return {names.short(slot): 1}
+    replicas = seen.owner.spec.replicas
+    whole = record.purpose in {Purpose.BASELINE, Purpose.UNDO} and record.seating not in release.SEATINGS
     arms = {names.short(record.control): replicas if whole else 1} if record.control else {}
     arms[names.short(record.candidate)] = replicas if whole else 1
     return arms
+
+
+def _given_up(history: records.History) -> int:
+    """Return how many of stable's replicas have made way for the open rollout."""
+    opened = history.open.record if history.open else None
+    return 1 if opened and opened.seating in release.SEATINGS and opened.released_at else 0
 
 
 def _kept(arms: dict[str, int], seen: observe.Observed, short: str) -> dict[str, int]:

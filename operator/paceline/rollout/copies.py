@@ -16,7 +16,7 @@ from paceline.api.measurement import BlockOutcome, CopyState, Purpose, RolloutRe
 from paceline.api.speculativedeployment import MeasuringCopy
 from paceline.engines import counters, metrics
 from paceline.planning import conditions
-from paceline.rollout import observe, readiness, workloads
+from paceline.rollout import observe, readiness, release, seats, workloads
 from paceline.rollout.steps import Case, Step
 
 _MEASURED: Final = frozenset({Purpose.CANDIDATE, Purpose.GUARD})
@@ -45,6 +45,8 @@ def settle(case: Case) -> Step | None:
         return None
     if record.measuring_copy is None:
         why = _why(case)
+        if why and not _has_room(case):
+            return _without(case, "no node has room for one more replica.")
         return _noted(case, why) if why else None
     if record.measuring_copy is CopyState.WANTED:
         found = _copy(case)
@@ -174,8 +176,20 @@ def _noted(case: Case, why: str) -> Step:
     )
 
 
+def _has_room(case: Case) -> bool:
+    """Whether one more replica would find a node, as far as anybody can know; stable's own places are not asked for."""
+    if case.record.seating in release.SEATINGS:
+        return False
+    found = seats.room_for(case, case.record.stable, 1)
+    return found is None or found.is_enough
+
+
 def _refused(case: Case, failed: readiness.Failed) -> Step:
-    said = f"There is no measuring copy: {failed.message}"[:1024]
+    return _without(case, failed.message)
+
+
+def _without(case: Case, why: str) -> Step:
+    said = f"There is no measuring copy: {why}"[:1024]
     changed = {
         "measuring_copy": CopyState.REFUSED,
         "copy_message": said,

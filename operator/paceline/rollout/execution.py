@@ -11,6 +11,7 @@ from paceline.planning import kinds, plan
 from paceline.rollout import (
     analysis,
     arms,
+    claims,
     disruption,
     front,
     inspection,
@@ -21,6 +22,7 @@ from paceline.rollout import (
     revisions,
     status,
     suspicion,
+    turns,
     workloads,
 )
 from paceline.rollout.steps import Step
@@ -50,7 +52,7 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     draft.actions += _missing_revisions(seen, after, answer)
     if step.record is not None:
         stored = after.numbered(step.record.number)
-        draft.actions.append(records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels))
+        draft.actions.append(_stored(seen, stored))
     # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
@@ -66,6 +68,11 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
             draft.look_again(wait)
     told, draft.events = status.project(seen, after, answer.resolution, watched=answer.watched, step=step, now=now)
     return draft.plan(told)
+
+
+def _stored(seen: observe.Observed, stored: records.Stored) -> plan.Action:
+    claim = claims.of(stored.record, replicas=seen.owner.spec.replicas, slot=turns.slot(seen, stored.record))
+    return records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels, claim=claim)
 
 
 def _missing_revisions(seen: observe.Observed, after: records.History, answer: Answer) -> Sequence[plan.Action]:

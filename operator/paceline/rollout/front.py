@@ -9,7 +9,7 @@ from typing import Final
 
 from paceline.api import names
 from paceline.planning import plan
-from paceline.rollout import observe, records, workloads
+from paceline.rollout import handover, observe, records, workloads
 
 SETTLING_S: Final = 60.0
 
@@ -32,13 +32,14 @@ def actions(seen: observe.Observed, history: records.History, now: float) -> Seq
     front, decision = seen.front, change.number
     if front is None:
         return (plan.Create(manifest=workloads.front(seen.owner, stable, decision=decision, now=now)),)
-    if front.selected == names.short(stable):
+    pool = handover.is_pool(seen, history)
+    if front.selected == names.short(stable) and front.is_pool == pool:
         if front.port == seen.owner.spec.traffic.port:
             return ()
-        return (_apply(seen, front, stable, decision=front.decision, now=front.selected_at),)
+        return (_apply(seen, front, stable, decision=front.decision, now=front.selected_at, pool=pool),)
     if not _may_flip(seen, front, stable):
         return ()
-    return (_apply(seen, front, stable, decision=decision, now=now),)
+    return (_apply(seen, front, stable, decision=decision, now=now, pool=pool),)
 
 
 def _may_flip(seen: observe.Observed, front: observe.Front, stable: str) -> bool:
@@ -47,9 +48,11 @@ def _may_flip(seen: observe.Observed, front: observe.Front, stable: str) -> bool
     return bool(new and new.ready) or not (old and old.ready)
 
 
-def _apply(seen: observe.Observed, front: observe.Front, stable: str, *, decision: int, now: float) -> plan.Action:
+def _apply(
+    seen: observe.Observed, front: observe.Front, stable: str, *, decision: int, now: float, pool: bool
+) -> plan.Action:
     return plan.Apply(
-        manifest=workloads.front(seen.owner, stable, decision=decision, now=now),
+        manifest=workloads.front(seen.owner, stable, decision=decision, now=now, pool=pool),
         uid=front.uid,
         resource_version=front.resource_version,
     )

@@ -13,7 +13,7 @@ from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions
-from paceline.rollout import analysis, copies, live, observe, readiness, rollback, steps, suspicion, verbs
+from paceline.rollout import analysis, copies, live, observe, readiness, rollback, seats, steps, suspicion, verbs
 from paceline.rollout.steps import Case, Step
 
 # After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each more:
@@ -36,6 +36,7 @@ def suspect(seen: observe.Observed, found: suspicion.Watch, now: float) -> Step 
     promotion = seen.history.promotion_of(seen.history.stable)
     if promotion is None or not is_on(seen):
         return None
+    stable = seen.revisions.get(seen.history.stable)
     broken = _broken(seen, now)
     if (found.verdict is not comparison.Verdict.FAIL and not broken) or _confirmed_lately(seen, now):
         return None
@@ -50,6 +51,7 @@ def suspect(seen: observe.Observed, found: suspicion.Watch, now: float) -> Step 
         guard_of=promotion.number,
         live_acceptance_length=found.live.acceptance_length if found.live and not broken else None,
         live_drafts=found.live.drafts if found.live and not broken else 0,
+        seating=seats.at_opening(seen, stable.inputs, stable=seen.history.stable) if stable else None,
         band=found.break_even.concurrency if found.break_even else 0,
     )
     return Step(reason=RolloutReason.CONFIRMING, message=f"Confirming: {broken or found.message}.", record=record)
@@ -208,12 +210,12 @@ def _confirmation(case: Case) -> judge.LiveVerdict:
 def _replace(case: Case, reason: RolloutReason, message: str) -> Step:
     """Return stable's replacement by its control, as soon as that has all its replicas."""
     record = case.record
-    ready = case.readiness(record.control, wanted=case.seen.owner.spec.replicas)
+    ready = case.readiness(record.control, wanted=seats.to_promote(case))
     match ready:
         case readiness.Ready():
             text = f"Revision {names.short(record.candidate)} is taken out of service: {message}"
             return rollback.replace_stable(case, reason, text)
         case readiness.Waiting():
-            return steps.waiting(ready, case.now, full=record.control)
+            return steps.waiting(ready, case.now, full=seats.full(case, record.control))
         case readiness.Failed():
             return rollback.abort(case, RolloutReason.ABORTED, f"The control's replicas do not come. {ready.message}")

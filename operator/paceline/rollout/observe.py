@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from paceline.api import names, stages
 from paceline.api.speculativedeployment import SpeculativeDeployment
-from paceline.planning import conditions, kinds, plan
+from paceline.capacity import forecast
+from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import endings, records, revisions, workloads
+from paceline.rollout import claims, endings, records, revisions, workloads
 from paceline.workloads import engines
 
 _GONE_PHASES: Final = frozenset({"Failed", "Succeeded"})
@@ -44,6 +45,10 @@ class Pod:
     """Warning events about a server's pod that has not started, newest first; empty while none is known."""
     unready_since: float | None = None
     """When it last stopped being ready, or began to be not: a crash loop does not move it. None while it is ready."""
+    ready_at: float | None = None
+    """When it last became ready; None while it is not."""
+    priority: int = 0
+    """As admission resolved it from the priority class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +108,8 @@ class Front:
     port: int
     selector: Mapping[str, str] = field(default_factory=dict)
     """Labels of the pods that it leads users to."""
+    is_pool: bool = False
+    """Whether it selects the revision before too, which makes way for ``selected``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +158,12 @@ class Observed:
     """Recent metrics of stable's ready pods, by pod UID, oldest first; empty for pods that are not asked."""
     draining_nodes: frozenset[str] = frozenset()
     """Nodes on which a server's pod of this resource still ends, and may hold its GPUs."""
+    living: frozenset[str] = frozenset()
+    """Short hashes of the revisions that have a server's pod which is not ending."""
+    devices: fleet.Fleet | None = None
+    """Nodes and who holds their devices; None where nobody may see them."""
+    promised: tuple[forecast.Claim, ...] = ()
+    """What comes before this resource's open rollout in the ledger; empty when none is open."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
 
@@ -194,8 +207,19 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         progress=_progress(view, probes.values()),
         scrapes=_scrapes(view, servers.get(names.short(history.stable))),
         draining_nodes=_draining(pods.get(workloads.SERVER, ())),
+        living=frozenset(_label(pod, names.LABEL_REVISION) for pod in pods.get(workloads.SERVER, ()) if _lives(pod)),
+        devices=view.fleet(),
+        promised=_promised(view, history),
         damaged=(*damaged, *unknown),
     )
+
+
+def _promised(view: views.View, history: records.History) -> tuple[forecast.Claim, ...]:
+    world, opened = view.fleet(), history.open
+    if world is None or opened is None or opened.uid is None or not opened.record.stable:
+        return ()
+    place = claims.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
+    return tuple(claims.promised(view, world, place))
 
 
 def _progress(view: views.View, works: Iterable[Work]) -> dict[str, stages.LiveProgress]:
@@ -341,11 +365,12 @@ def _front(service: plan.Manifest | None, owner_uid: str) -> Front | None:
     meta = plan.metadata(service)
     notes = meta.get("annotations") or {}
     selected_at = notes.get(workloads.ANNOTATION_SELECTED_AT) or meta["creationTimestamp"]
-    spec = service["spec"]
+    spec, pool = service["spec"], notes.get(workloads.ANNOTATION_POOL, "")
     return Front(
         uid=meta["uid"],
         resource_version=meta.get("resourceVersion"),
-        selected=(spec.get("selector") or {}).get(names.LABEL_REVISION, ""),
+        selected=(spec.get("selector") or {}).get(names.LABEL_REVISION, "") or pool,
+        is_pool=bool(pool),
         decision=int(notes.get(workloads.ANNOTATION_DECISION, "0")),
         selected_at=conditions.parse_timestamp(selected_at),
         port=int(spec["ports"][0]["port"]) if spec.get("ports") else 0,
@@ -377,8 +402,9 @@ def _pod(manifest: plan.Manifest, *, container: str, view: views.View | None = N
     ended = endings.state(own)
     has_node = scheduled.get("status") == "True"
     readiness = told.get("Ready", {})
-    unready = readiness.get("lastTransitionTime") if readiness.get("status") == "False" else None
-    unready_since = conditions.parse_timestamp(unready) if unready else None
+    changed = readiness.get("lastTransitionTime")
+    ready = readiness.get("status") == "True"
+    unready_since = conditions.parse_timestamp(changed) if changed and readiness.get("status") == "False" else None
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
@@ -386,8 +412,10 @@ def _pod(manifest: plan.Manifest, *, container: str, view: views.View | None = N
         ip=status.get("podIP") or "",
         node=(manifest.get("spec") or {}).get("nodeName") or "",
         phase=status.get("phase") or "Pending",
-        ready=readiness.get("status") == "True",
+        ready=ready,
         scheduled_at=conditions.parse_timestamp(scheduled["lastTransitionTime"]) if has_node else None,
+        ready_at=conditions.parse_timestamp(changed) if changed and ready else None,
+        priority=int((manifest.get("spec") or {}).get("priority") or 0),
         unschedulable="" if has_node else str(scheduled.get("message", "")),
         restarts=int(own.get("restartCount", 0)),
         waiting=(state.get("waiting") or {}).get("reason") or "",

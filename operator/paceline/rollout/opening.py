@@ -7,7 +7,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, resolve, revisions, rollback, verbs
+from paceline.rollout import analysis, observe, resolve, revisions, rollback, seats, verbs
 from paceline.rollout.steps import Case, Step
 
 
@@ -80,6 +80,7 @@ def open_rollout(seen: observe.Observed, wanted: Goal, now: float) -> Step | Non
         stable=history.stable,
         workload=measured_on,
         started_at=conditions.timestamp(now),
+        seating=seats.at_opening(seen, inputs, stable=history.stable),
         handled=[retry] if retry else [],
     )
     message = f"Revision {names.short(wanted.digest)} ({inputs.title}) is being started."
@@ -92,7 +93,7 @@ def overtaken(case: Case, wanted: Goal) -> Step | None:
     match record.purpose:
         case Purpose.UNDO:
             return None
-        case Purpose.GUARD:
+        case Purpose.GUARD | Purpose.RECOVERY:
             other = open_rollout(case.seen, wanted, case.now)
             message = "A new revision is wanted; it is measured instead."
             return rollback.abort(case, RolloutReason.ABORTED, message) if other else None
@@ -114,10 +115,16 @@ def _measured_anew(case: Case) -> Step | None:
     record, measured_on = case.record, workload(case.seen.owner.spec)
     if record.purpose is Purpose.BASELINE or record.workload == measured_on or record.verdict:
         return None
+    if record.released_at is not None and record.turns:
+        # Stable's own profile would be dropped with the rest, and what is not loaded cannot be measured anew.
+        message = "rollout.analysis has changed while arms took turns; it begins anew."
+        return rollback.abort(case, RolloutReason.ABORTED, message)
     fresh = {
         "workload": measured_on,
         "measurements": [],
         "rounds": 0,
+        "carried_rounds": 0,
+        "cycle": 0,
         "probe_failures": 0,
         "measuring_since": None,
         "halted_since": None,

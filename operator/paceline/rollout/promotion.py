@@ -8,7 +8,19 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import advice, analysis, copies, observe, readiness, records, rollback, steps, verbs
+from paceline.rollout import (
+    advice,
+    analysis,
+    copies,
+    handover,
+    observe,
+    readiness,
+    records,
+    rollback,
+    seats,
+    steps,
+    verbs,
+)
 from paceline.rollout.steps import Case, Step
 
 _FAILURES: Final = {
@@ -33,13 +45,13 @@ def advance_baseline(case: Case) -> Step:
     if paused is not None:
         return paused
     record = case.record
-    ready = case.readiness(record.candidate, wanted=case.seen.owner.spec.replicas)
+    ready = case.readiness(record.candidate, wanted=seats.to_promote(case))
     match ready:
         case readiness.Ready():
             message = f"Revision {names.short(record.candidate)} serves without speculation, as the baseline."
-            return _promoted(case, message, reason="Baseline")
+            return _promoted(case, message, reason="Baseline", rolls=handover.rolls(case, record.candidate))
         case readiness.Waiting():
-            return steps.waiting(ready, case.now, full=record.candidate)
+            return steps.waiting(ready, case.now, full=seats.full(case, record.candidate))
         case readiness.Failed() if case.seen.history.stable:
             return rollback.reject(case, ready.reason, ready.message)
         case readiness.Failed():
@@ -63,7 +75,7 @@ def advance_candidate(case: Case) -> Step:
     rivals = _living(case, rivals_of(case))
     if not rivals:
         return promote(case, "Stable has no ready endpoint, so there is nothing left to measure the candidate against.")
-    return _judged(case, rivals) or copies.settle(case) or _measured(case, rivals)
+    return judged(case, rivals) or copies.settle(case) or _measured(case, rivals)
 
 
 def rivals_of(case: Case) -> dict[str, str]:
@@ -92,7 +104,7 @@ def _failed(case: Case) -> Step | None:
     return rollback.reject(case, RolloutReason.DEAD_DRAFT, dead) if dead else None
 
 
-def _judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
+def judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     """Return what the verdicts lead to; None while they are open and there is time."""
     found = analysis.compare(case, rivals)
     for one in found:
@@ -125,13 +137,13 @@ def _measured(case: Case, rivals: Mapping[str, str]) -> Step:
             case readiness.Ready(pods=pods):
                 chosen[digest] = pods[0]
             case readiness.Waiting():
-                return _wait(case, ready)
+                return wait(case, ready)
             case readiness.Failed():
                 return rollback.inconclusive(case, f"An arm to measure against does not come: {ready.message}")
     return analysis.next_round(case, chosen)
 
 
-def _wait(case: Case, ready: readiness.Waiting) -> Step:
+def wait(case: Case, ready: readiness.Waiting) -> Step:
     """Return the wait for an arm, bounded also where pods come and go and each begins its own wait anew."""
     record, deadlines = case.record, case.deadlines
     since = conditions.parse_timestamp(record.waiting_since or record.started_at)
@@ -147,18 +159,20 @@ def _wait(case: Case, ready: readiness.Waiting) -> Step:
 
 def promote(case: Case, message: str, *, handled: Sequence[str] = ()) -> Step:
     """Return the promotion, or the wait for all its replicas: the Service flips to nothing that is half there."""
-    candidate = case.record.candidate
-    ready = case.readiness(candidate, wanted=case.seen.owner.spec.replicas)
+    candidate, rolls = case.record.candidate, handover.rolls(case, case.record.candidate)
+    ready = case.readiness(candidate, wanted=1 if rolls else case.seen.owner.spec.replicas)
     match ready:
         case readiness.Ready():
-            return _promoted(case, message, reason=RolloutReason.PROMOTED.value, handled=handled)
+            return _promoted(case, message, reason=RolloutReason.PROMOTED.value, handled=handled, rolls=rolls)
         case readiness.Waiting():
-            return steps.waiting(ready, case.now, full=candidate)
+            return steps.waiting(ready, case.now, full="" if rolls else candidate)
+        case readiness.Failed() if handover.may_roll(case, ready):
+            return _promoted(case, message, reason=RolloutReason.PROMOTED.value, handled=handled, rolls=True)
         case readiness.Failed():
             return rollback.reject(case, ready.reason, f"it won, but its replicas do not come. {ready.message}")
 
 
-def _promoted(case: Case, message: str, *, reason: str, handled: Sequence[str] = ()) -> Step:
+def _promoted(case: Case, message: str, *, reason: str, handled: Sequence[str] = (), rolls: bool = False) -> Step:
     record = records.decide(
         case.record,
         Decision.PROMOTED,
@@ -167,5 +181,5 @@ def _promoted(case: Case, message: str, *, reason: str, handled: Sequence[str] =
         message=message,
         now=case.now,
     )
-    record = record.model_copy(update={"handled": [*record.handled, *handled]})
+    record = record.model_copy(update={"handled": [*record.handled, *handled], "rolls": rolls})
     return Step(reason=RolloutReason.PROMOTED, message=record.message, progressing=False, record=record)

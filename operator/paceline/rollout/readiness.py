@@ -59,6 +59,8 @@ class Arm:
     """Replicas that have to be ready."""
     speculates: bool
     around: symptoms.Surroundings = field(default_factory=symptoms.Surroundings)
+    since: float = 0.0
+    """When the wait for it began, if later than what the cluster wrote down: its place has only just been made."""
 
 
 def assess(arm: Arm, deadlines: DeadlineSpec, now: float) -> Readiness:
@@ -84,7 +86,7 @@ def _worst(verdicts: Sequence[Waiting | Failed]) -> Waiting | Failed:
 
 def _absent(arm: Arm, server: observe.Server, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
     """Return the verdict on a Deployment that lacks pods altogether."""
-    since = server.stirred_at
+    since = max(server.stirred_at, arm.since)
     why = server.trouble or "no pod has been made yet"
     wait = Waiting(
         reason=RolloutReason.SCHEDULING,
@@ -151,9 +153,9 @@ def _unscheduled(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float
     wait = Waiting(
         reason=reason,
         message=f"Revision {arm.short} has no node: {said.rstrip('.')}."[:900],
-        until=pod.created_at + _seconds(deadlines.scheduling),
+        until=max(pod.created_at, arm.since) + _seconds(deadlines.scheduling),
     )
-    what = f"Free {lacking[1]} on one node" if lacking else "Make room on a node"
+    what = f"Free {lacking[1].rstrip('.')} on one node" if lacking else "Make room on a node"
     return _or_failed(wait, now, remedy=f"{what}, or raise rollout.deadlines.scheduling.")
 
 

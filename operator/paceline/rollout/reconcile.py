@@ -6,15 +6,19 @@ from typing import Final
 from paceline.api.measurement import Purpose
 from paceline.planning import plan
 from paceline.rollout import (
+    alternation,
     drains,
     execution,
     front,
     guard,
+    handover,
     inspection,
     observe,
     opening,
     promotion,
+    recovery,
     resolve,
+    seating,
     settled,
     status,
     suspicion,
@@ -61,7 +65,7 @@ def next_step(
         return undone
     if seen.history.open is not None:
         return advance(Case(seen=seen, record=seen.history.open.record, now=now), wanted)
-    opened = opening.open_rollout(seen, wanted, now)
+    opened = recovery.due(seen, now) or handover.describe(seen, now) or opening.open_rollout(seen, wanted, now)
     if opened is not None:
         return opened
     suspected = guard.suspect(seen, watched, now) if watched is not None else None
@@ -83,15 +87,17 @@ def advance(case: Case, wanted: opening.Goal) -> Step:
 
 def _decide(case: Case, wanted: opening.Goal) -> Step:
     """Return the next step by why the rollout was opened."""
-    ended = verbs.abort(case) or opening.overtaken(case, wanted)
+    ended = verbs.abort(case) or opening.overtaken(case, wanted) or seating.settle(case)
     if ended is not None:
         return ended
     match case.record.purpose:
         case Purpose.BASELINE:
             return promotion.advance_baseline(case)
         case Purpose.CANDIDATE:
-            return promotion.advance_candidate(case)
+            return alternation.advance(case) if case.record.turns else promotion.advance_candidate(case)
         case Purpose.GUARD:
             return guard.advance(case)
         case Purpose.UNDO:
             return verbs.advance_undo(case)
+        case Purpose.RECOVERY:
+            return recovery.advance(case)

@@ -14,6 +14,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, RolloutRecord
 from paceline.planning import conditions, kinds, plan
+from paceline.rollout import claims
 
 PART: Final = "rollout"
 KEY: Final = "record.json"
@@ -66,8 +67,10 @@ def read(manifest: plan.Manifest) -> Stored:
     return Stored(record=record, name=meta["name"], uid=meta["uid"], resource_version=meta.get("resourceVersion"))
 
 
-def write(stored: Stored, *, owner: plan.Manifest, labels: Mapping[str, str]) -> plan.Create | plan.Apply:
-    """Return the write that makes the cluster hold ``stored``."""
+def write(
+    stored: Stored, *, owner: plan.Manifest, labels: Mapping[str, str], claim: Mapping[str, int] | None = None
+) -> plan.Create | plan.Apply:
+    """Return the write that makes the cluster hold ``stored``, with the pods it claims by digest of their revision."""
     meta = plan.metadata(owner)
     manifest: dict[str, Any] = {
         "apiVersion": kinds.CONFIG_MAP.api_version,
@@ -75,11 +78,18 @@ def write(stored: Stored, *, owner: plan.Manifest, labels: Mapping[str, str]) ->
         "metadata": {
             "name": stored.name,
             "namespace": meta["namespace"],
-            "labels": {**labels, names.LABEL_PART: PART, names.LABEL_REVISION: names.short(stored.record.candidate)},
+            "labels": {
+                **labels,
+                names.LABEL_PART: PART,
+                names.LABEL_REVISION: names.short(stored.record.candidate),
+                **claims.labels(stored.record, claim or {}),
+            },
             "ownerReferences": [plan.owner_reference(owner)],
         },
         "data": {KEY: _document(stored.record)},
     }
+    if claim:
+        manifest["metadata"]["annotations"] = claims.annotations(claim)
     if stored.uid is None:
         return plan.Create(manifest=manifest)
     return plan.Apply(manifest=manifest, uid=stored.uid, resource_version=stored.resource_version)

@@ -102,6 +102,11 @@ class Revision:
         return names.short(self.digest)
 
 
+def name(owner: str, digest: str) -> str:
+    """Return the name of a revision's ControllerRevision."""
+    return names.child(owner, PART, digest)
+
+
 def read(manifest: plan.Manifest) -> Revision:
     """Return the revision in a ControllerRevision.
 
@@ -135,7 +140,7 @@ def manifest(
         "apiVersion": kinds.CONTROLLER_REVISION.api_version,
         "kind": kinds.CONTROLLER_REVISION.kind,
         "metadata": {
-            "name": names.child(meta["name"], PART, inputs.digest),
+            "name": name(meta["name"], inputs.digest),
             "namespace": meta["namespace"],
             "labels": {**labels, names.LABEL_PART: PART, names.LABEL_REVISION: names.short(inputs.digest)},
             "ownerReferences": [plan.owner_reference(owner)],

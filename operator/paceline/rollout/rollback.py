@@ -1,12 +1,13 @@
 """Ends a rollout without a promotion: what is written, and what goes on serving."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.api.speculativedeployment import OnInconclusive
-from paceline.rollout import copies, halts, records
+from paceline.rollout import copies, halts, records, release
 from paceline.rollout.steps import Case, Step
 
 
@@ -23,7 +24,10 @@ def abort(case: Case, reason: RolloutReason, message: str, *, handled: Sequence[
 
 def replace_stable(case: Case, reason: RolloutReason, message: str) -> Step:
     """Return the decision that takes stable out: the record's control serves from now on."""
-    return _decide(case, Decision.REJECTED, reason, message, serving=case.record.control)
+    rolls = case.record.seating in release.SEATINGS and case.seen.owner.spec.replicas > 1
+    decided = _decide(case, Decision.REJECTED, reason, message, serving=case.record.control)
+    record = decided.record.model_copy(update={"rolls": rolls}) if decided.record else None
+    return replace(decided, record=record)
 
 
 def inconclusive(case: Case, message: str, *, reason: RolloutReason = RolloutReason.INCONCLUSIVE) -> Step:

@@ -4,7 +4,7 @@ from typing import Final
 
 from paceline.api import names
 from paceline.api.conditions import RolloutReason
-from paceline.api.measurement import Decision, RolloutRecord
+from paceline.api.measurement import Decision, Purpose, RolloutRecord
 from paceline.rollout import observe, opening, resolve
 from paceline.rollout.steps import Step
 
@@ -25,11 +25,13 @@ def describe(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.R
     if not wanted.known:
         return Step(reason=RolloutReason.INSPECTING, message=resolution.message)
     refusal = history.refused(wanted.digest) if wanted.inputs else None
+    last = history.last
+    if refusal is not None and last is not None and last.purpose is Purpose.RECOVERY:
+        return _after(last)
     if refusal is not None:
         return _refused(refusal, is_newest=refusal is history.last)
     if resolution.awaiting:
         return Step(reason=RolloutReason.AWAITING_HEAD, message=resolution.awaiting, progressing=False)
-    last = history.last
     if last is None:
         message = "Nothing serves; see condition Accepted."
         return Step(reason=RolloutReason.SETTLED, message=message, progressing=False)

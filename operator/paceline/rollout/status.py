@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from paceline.api import names
 from paceline.api.conditions import ConditionType, RolloutReason
-from paceline.api.measurement import Purpose, RolloutRecord
+from paceline.api.measurement import Mode, Purpose, RolloutRecord, Seating
 from paceline.api.speculativedeployment import (
     BandStatus,
     ComparisonStatus,
@@ -20,9 +20,11 @@ from paceline.planning import conditions, plan
 from paceline.rollout import (
     analysis,
     copies,
+    downtime,
     observe,
     promotion,
     records,
+    release,
     resolve,
     settled,
     suspicion,
@@ -41,6 +43,9 @@ _WARNINGS: Final = frozenset(
         RolloutReason.DAMAGED_RECORD,
         RolloutReason.NO_READY_ENDPOINTS,
         RolloutReason.INSUFFICIENT_GPU,
+        RolloutReason.NO_FREE_GPU,
+        RolloutReason.CONSENT_NEEDED,
+        RolloutReason.NOT_RECOVERED,
         RolloutReason.SLOWER_THAN_CONTROL,
         RolloutReason.SLOWER_THAN_STABLE,
         RolloutReason.NO_GAIN,
@@ -217,6 +222,10 @@ def _rollout(seen: observe.Observed, history: records.History, step: Step, now: 
         candidate=names.short(record.candidate),
         evidence=stored.name,
         phase=record.decision.value if record.decision else step.reason.value,
+        strategy=_strategy(record),
+        evidence_mode=_evidence_mode(record),
+        expected_downtime=_span(record.expected_downtime_s),
+        longest_downtime=_span(record.longest_downtime_s),
         round=record.rounds,
         percent=_percent(case),
         comparisons=[_comparison(one) for one in _comparisons(case)],
@@ -224,6 +233,23 @@ def _rollout(seen: observe.Observed, history: records.History, step: Step, now: 
         measured_on=copies.in_words(case),
         message=record.message if record.decision else step.message,
     )
+
+
+def _strategy(record: RolloutRecord) -> str | None:
+    if record.seating in {None, Seating.ASKED}:
+        return None
+    return "Replace" if record.seating in release.SEATINGS or record.rolls else "Surge"
+
+
+def _evidence_mode(record: RolloutRecord) -> str | None:
+    """Return how the arms live, or lived, whose comparison is the weakest."""
+    if record.seating in {None, Seating.ASKED} or not (record.control or record.stable):
+        return None
+    return (Mode.ALTERNATING if record.turns else Mode.SIDE_BY_SIDE).value
+
+
+def _span(seconds: int) -> str | None:
+    return downtime.in_words(seconds) if seconds else None
 
 
 def _percent(case: Case) -> int:

@@ -51,8 +51,14 @@ class Case:
                 draining_nodes=self.seen.draining_nodes,
                 drained_at=conditions.parse_timestamp(self.record.drained_at) if self.record.drained_at else None,
             ),
+            since=self._since(),
         )
         return readiness.assess(arm, self.deadlines, self.now)
+
+    def _since(self) -> float:
+        """Return when the arms' waits began: with their seats, and anew when stable made way."""
+        moments = (self.record.waiting_since, self.record.released_at)
+        return max((conditions.parse_timestamp(one) for one in moments if one), default=0.0)
 
 
 def waiting(wait: readiness.Waiting, now: float, *, full: str = "") -> Step:

@@ -10,7 +10,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.planning import conditions
-from paceline.rollout import halts, observe, readiness, rollback, steps
+from paceline.rollout import halts, observe, readiness, rollback, seats, steps
 from paceline.rollout.steps import Case, Step
 
 _ANNOTATIONS: Final = {
@@ -97,6 +97,7 @@ def undo(seen: observe.Observed, *, workload: str, now: float) -> Step | None:
         stable=history.stable,
         workload=workload,
         started_at=conditions.timestamp(now),
+        seating=seats.at_opening(seen, seen.revisions[previous].inputs, stable=history.stable),
         handled=[token],
     )
     return Step(reason=RolloutReason.LOADING, message=message, record=record)
@@ -137,13 +138,13 @@ def _why_no_retry(seen: observe.Observed, short: str, wanted: str) -> str:
 def advance_undo(case: Case) -> Step:
     """Return the next step of an undo: the earlier revision has to be ready before it serves."""
     record = case.record
-    ready = case.readiness(record.control, wanted=case.seen.owner.spec.replicas)
+    ready = case.readiness(record.control, wanted=seats.to_promote(case))
     match ready:
         case readiness.Ready():
             message = f"Revision {names.short(record.candidate)} was taken back by annotation paceline.dev/undo."
             return rollback.replace_stable(case, RolloutReason.ROLLED_BACK, message)
         case readiness.Waiting():
-            return steps.waiting(ready, case.now, full=record.control)
+            return steps.waiting(ready, case.now, full=seats.full(case, record.control))
         case readiness.Failed():
             message = f"The revision before stable cannot be brought back: {ready.message}"
             return rollback.abort(case, RolloutReason.ABORTED, message)

@@ -28,6 +28,8 @@ ANNOTATION_OWNER: Final = "paceline.dev/owner"
 # On the front Service: number of the decision that its selector follows, and when it was made to.
 ANNOTATION_DECISION: Final = "paceline.dev/decision"
 ANNOTATION_SELECTED_AT: Final = "paceline.dev/selected-at"
+# On a front Service that selects two revisions: the short hash of the one that the other makes way for.
+ANNOTATION_POOL: Final = "paceline.dev/pool"
 # On a probe's Job: the rollout and the round it measures.
 ANNOTATION_ROUND: Final = "paceline.dev/round"
 
@@ -226,19 +228,22 @@ def measuring_copy(owner: Owner, revision: revisions.Revision) -> dict[str, Any]
     return manifest
 
 
-def front(owner: Owner, digest: str, *, decision: int, now: float) -> dict[str, Any]:
-    """Return the Service that users call, selecting exactly one revision."""
+def front(owner: Owner, digest: str, *, decision: int, now: float, pool: bool = False) -> dict[str, Any]:
+    """Return the Service that users call: it selects one revision, or in a handover all of the resource's servers."""
+    selected = selector(owner, digest)
     annotations = {
         ANNOTATION_OWNER: owner.name,
         ANNOTATION_DECISION: str(decision),
         ANNOTATION_SELECTED_AT: conditions.timestamp(now),
     }
+    if pool:
+        annotations[ANNOTATION_POOL] = selected.pop(names.LABEL_REVISION)
     return {
         "apiVersion": kinds.SERVICE.api_version,
         "kind": kinds.SERVICE.kind,
         "metadata": owner.metadata(names.front(owner.name), part="front", annotations=annotations),
         "spec": {
-            "selector": selector(owner, digest),
+            "selector": selected,
             "ports": [
                 {"name": "http", "port": owner.spec.traffic.port, "targetPort": "http", "protocol": "TCP"},
             ],

@@ -1,0 +1,76 @@
+"""What it costs to stop the only replica for a candidate: the minutes without service, stated before they begin.
+
+Without service from the moment stable is released until the candidate is promoted; or, if it loses, until stable is
+loaded again. What loading takes is read off stable's own pod, what measuring takes off the rounds already made.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from paceline.api import base
+from paceline.api.speculativedeployment import DeadlineSpec
+from paceline.rollout import observe
+from paceline.rollout.steps import Case
+
+# A round's share of its deadline that is expected before any was measured.
+_UNSEEN_SHARE: Final = 0.25
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds without service if the candidate loses."""
+
+    expected_s: int
+    longest_s: int
+    """If every step takes as long as its deadline allows."""
+
+
+def estimate(case: Case) -> Cost:
+    """Return what stopping stable for this rollout costs."""
+    record, deadlines = case.record, case.deadlines
+    arms = {one for one in (record.candidate, record.control) if one and one != record.stable}
+    turns = max(1, len(arms))
+    loading, scheduling, analysis = (
+        base.parse_duration(span).total_seconds()
+        for span in (deadlines.loading, deadlines.scheduling, deadlines.analysis)
+    )
+    seen_load = load_time_s(case.seen, record.stable)
+    load = loading / 2 if seen_load is None else seen_load
+    measuring = measured_s(case) or analysis * _UNSEEN_SHARE
+    return Cost(
+        expected_s=round(turns * (load + measuring) + load),
+        longest_s=round(turns * (scheduling + loading + analysis) + reload_s(deadlines)),
+    )
+
+
+def reload_s(deadlines: DeadlineSpec) -> float:
+    """Return what of the longest time without service is kept for loading stable again."""
+    spans = (deadlines.scheduling, deadlines.loading)
+    return sum(base.parse_duration(span).total_seconds() for span in spans)
+
+
+def load_time_s(seen: observe.Observed, digest: str) -> float | None:
+    """Return how long a revision's pod took from its node to its first ready moment; None when no pod shows it."""
+    server = seen.server(digest)
+    for pod in server.ready if server else ():
+        if pod.scheduled_at is not None and pod.ready_at is not None and not pod.restarts:
+            return max(0.0, pod.ready_at - pod.scheduled_at)
+    return None
+
+
+def measured_s(case: Case) -> float | None:
+    """Return how long the rounds of one arm took, from what stable's own took in this rollout; None before that."""
+    blocks = [one for one in case.record.measurements if one.window_ms]
+    if not blocks:
+        return None
+    # Windows leave out ramp, tail and warm-up, which together take about as long again.
+    return 2 * sum(one.window_ms for one in blocks) / 1000.0
+
+
+def in_words(seconds: int) -> str:
+    """Return a span as people say it, in whole minutes rounded up, which is also the API's form of a duration."""
+    minutes = -(-seconds // _MINUTE)
+    hours, rest = divmod(minutes, _HOUR // _MINUTE)
+    return f"{hours}h{rest}m" if hours else f"{rest}m"
