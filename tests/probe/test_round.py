@@ -60,6 +60,19 @@ async def test_answers_of_both_arms_are_compared() -> None:
     assert [(one.compared, one.agreed) for one in other.measurements] == [(4, 3), (2, 2), (0, 0), (4, 4)]
 
 
+async def test_answers_that_part_late_agree() -> None:
+    """One flipped token makes all that follows another text; that is numerics, and not a wrong draft."""
+    late, early = ("w " * 40 + "other ", "other " + "w " * 40)
+    found = await run(
+        fakes.FakeTransport(
+            a=Engine(answer_tokens=1, texts={"p0": late, "p1": early}),
+            b=Engine(answer_tokens=1, texts={"p0": "w " * 41, "p1": "w " * 41}),
+        ),
+        concurrencies=[1],
+    )
+    assert [(one.compared, one.agreed) for one in found.measurements if one.arm == "a"] == [(4, 3), (4, 4)]
+
+
 class Wavering(Engine):
     """Answers each prompt in its own way every time it is asked."""
 

@@ -15,6 +15,7 @@ from paceline.probe import transport, watch
 from probe import fakes
 from probe.engine import Engine, Misbehaviour
 
+ASKED = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
 IMPATIENT = watch.Patience(idle_s=0.5, pause_s=0.01)
 
 
@@ -116,3 +117,16 @@ async def test_endless_scrape_is_bounded() -> None:
     async with TestServer(app) as server, transport.HttpTransport(request_timeout_s=5) as http:
         body = await http.fetch(str(server.make_url("/metrics")))
     assert len(body) < 20_000_000
+
+
+async def test_connection_is_not_used_after_the_server_may_have_closed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn closes idle connections after five seconds; a request on its way meanwhile is lost without an answer."""
+    assert transport._KEEP_ALIVE_S < 5
+    monkeypatch.setattr(transport, "_KEEP_ALIVE_S", 0.01)
+    connections: set[object] = set()
+    async with serving(Engine(), connections) as url, transport.HttpTransport(request_timeout_s=5) as http:
+        for _ in range(2):
+            async with aclosing(http.stream(f"{url}/v1/chat/completions", ASKED)) as pieces:
+                assert [piece async for piece in pieces]
+            await asyncio.sleep(0.1)  # ten times the patience, since closing an idle connection tells nobody
+    assert len(connections) == 2

@@ -91,7 +91,7 @@ class Measurement(ApiModel):
     """Answers of this block that were held against the control's to the same prompt at the same concurrency. In a block
     of the control itself: against its own second answer, which is the yardstick, since numerics differ by batch."""
     agreed: Count = 0
-    """Of those, the ones that were the same text."""
+    """Of those, the ones that began alike: with the same 64 characters."""
     rate_per_minute: Count = 0
     """Open loop: requests started a minute, whatever became of earlier ones. 0 is the closed loop, and only that one
     measures throughput, since an open loop's is the rate that was offered."""

@@ -1,15 +1,23 @@
 """Does speculation change what is said? Greedy answers of an arm against the control's, and the control's own twice.
 
 Two answers of one and the same server differ now and then, since numerics depend on what shares its batch. So the
-share of equal answers says nothing by itself; the control's agreement with itself is the yardstick. Pure.
+share of equal answers says nothing by itself; the control's agreement with itself is the yardstick.
+
+Nor are two starts of one server alike: compiled kernels differ, a token flips here and there, and all that follows is
+another text. On an H200 answers of 96 tokens were the same in 97 % within one start, and in 20 % between two. So only
+the beginnings of answers are held together: speculation that is wrong is wrong at once. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from paceline.api.measurement import Measurement
 from paceline.probe.block import Driven
 from paceline.probe.workload import Place
+
+_BEGINNING: Final = 64
+"""Characters of an answer that are compared, some 16 tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +45,7 @@ def counted(blocks: Sequence[Block], second: Mapping[int, str], *, control: int)
 def _counted(block: Block, theirs: Mapping[int, str]) -> Measurement:
     ours = block.driven.texts
     both = ours.keys() & theirs.keys()
-    agreed = sum(ours[prompt] == theirs[prompt] for prompt in both)
+    agreed = sum(ours[prompt][:_BEGINNING] == theirs[prompt][:_BEGINNING] for prompt in both)
     return block.driven.measurement.model_copy(update={"compared": len(both), "agreed": agreed})
 
 

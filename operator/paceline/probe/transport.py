@@ -8,6 +8,9 @@ import aiohttp
 
 _READ_BUFFER_BYTES: Final = 256 * 1024
 _BODY_IN_MESSAGE: Final = 300
+_KEEP_ALIVE_S: Final = 2.0
+"""Idle connections are closed before a server closes them (uvicorn, and so vLLM, after 5 s): a request that met a close
+on its way was lost on an H200, and looked like the server's fault."""
 _SCRAPE_TIMEOUT_S: Final = 20.0
 _SCRAPE_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
@@ -47,7 +50,9 @@ class HttpTransport:
     async def __aenter__(self) -> Self:
         """Open the session. Concurrency is the closed loop's matter, so connections are not limited."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=self._timeout, read_bufsize=_READ_BUFFER_BYTES
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+            timeout=self._timeout,
+            read_bufsize=_READ_BUFFER_BYTES,
         )
         return self
 
