@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 import paceline
+from paceline.api.measurement import Measurement
 from paceline.cli.__main__ import main
 from probe.engine import Engine
 
@@ -102,6 +103,9 @@ def test_one_server_is_profiled(capsys: pytest.CaptureFixture[str], prompts: Pat
     ("arguments", "words"),
     [
         (("--concurrency", "one"), "not possible"),
+        (("--concurrency", "none"), "nothing is asked for"),
+        (("--rate", "0"), "not possible"),
+        (("--prompt-bounds", "9"), "no prompt has 10-"),
         (("--url", "http://a", "--url", "http://b", "--url", "http://c"), "at most 3"),
         (("--prompts", "/absent"), "/absent"),
     ],
@@ -142,3 +146,15 @@ def test_server_that_is_away_fails_with_its_address(capsys: pytest.CaptureFixtur
     """Exit code 1: asked rightly, not to be had."""
     code = main(["probe", "--url", "http://127.0.0.1:9", "--prompts", str(prompts)])
     assert (code, "127.0.0.1" in capsys.readouterr().err) == (1, True)
+
+
+def test_open_loop_is_a_profile_without_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    """What users would wait for at a rate; with the bundled prompts, since none were named."""
+    with served(Engine(tokens_per_chunk=2, chunk_s=0.001)) as url:
+        asked = ["--concurrency", "none", "--rate", "6000", "--rate-requests", "12", "--min-rounds", "1"]
+        code = main(["probe", "--url", url, "--url", url, *asked, "-o", "json"])
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said["comparison"]) == (0, None)
+    blocks = [Measurement.model_validate(one) for one in said["measurements"]]
+    assert [(one.rate_per_minute, one.requests, one.outcome.value) for one in blocks] == [(6000, 12, "Ok")] * 4
+    assert all(one.ttft_p99_ms and one.ttft_ms and one.ttft_ms <= one.ttft_p99_ms for one in blocks)

@@ -48,6 +48,7 @@ def _training(**spec: Any) -> Document:
     return {"kind": "DraftTrainingJob", **spec}
 
 
+_ONE_SOURCE_MESSAGE = "set exactly one of configMap, uri and bundled"
 _EAGLE3_MESSAGE = "method EAGLE3 needs exactly one of draft and trainingJobRef"
 _BAD_HOST = {"parentRefs": [{"name": "a"}], "hostnames": ["a_b"]}
 _FOREIGN_JOB_MESSAGE = (
@@ -118,11 +119,23 @@ SOURCE_RULES = (
         id="prompts come from one place",
         good=_prompts(uri="pvc://data/prompts.jsonl"),
         bad=_prompts(),
-        message="set exactly one of configMap and uri",
+        message=_ONE_SOURCE_MESSAGE,
     ),
     Row(
         id="prompts do not come from two places",
         bad=_prompts(configMap={"name": "prompts"}, uri="pvc://data/prompts.jsonl"),
+        message=_ONE_SOURCE_MESSAGE,
+    ),
+    Row(
+        id="bundled prompts stand alone",
+        good=_prompts(bundled="Mix"),
+        bad=_prompts(configMap={"name": "prompts"}, bundled="Mix"),
+        message=_ONE_SOURCE_MESSAGE,
+    ),
+    Row(
+        id="prompts to train on come from one place",
+        kind="DraftTrainingJob",
+        bad={"data": {"prompts": {"configMap": {"name": "prompts"}, "uri": "pvc://data/prompts.jsonl"}}},
         message="set exactly one of configMap and uri",
     ),
     Row(
@@ -367,6 +380,13 @@ SPECULATION_RULES = (
         good=_analysis(concurrencies=[1, 8], weights=_weights((1, 0), (8, 1))),
         bad=_analysis(concurrencies=[1, 8], weights=_weights((1, 0), (8, 0))),
         message="analysis.weights leaves nothing to judge; give at least one concurrency a weight above 0",
+    ),
+    Row(
+        id="bands of concurrency and length fit a report",
+        good=_analysis(concurrencies=[1, 8], promptBounds=[2000, 8000, 32000]),
+        bad=_analysis(concurrencies=[1, 8, 32], promptBounds=[2000, 8000]),
+        message="analysis.promptBounds makes more than 8 bands of concurrency and length; name fewer bounds or fewer "
+        "concurrencies",
     ),
     Row(
         id="limits ask for something",

@@ -126,3 +126,12 @@ def test_ranges_are_what_vllm_accepts(steps: list[tuple[int, int]]) -> None:
     assert sorted(dense) == list(range(1, max(one for one, _ in steps) + 1))
     assert all(dense[size] == next(k for c, k in sorted(steps) if c >= size) for size in dense)
     assert all(before[2] != after[2] for before, after in zip(found.ranges, found.ranges[1:], strict=False))
+
+
+def test_lengths_of_prompts_make_no_schedule() -> None:
+    """An engine goes by the batch alone: what pays for short prompts and costs for long ones has no answer there."""
+    bands = [
+        judge.Band(concurrency=8, prompt_band=name, ratio=ratio, lower=ratio - 0.01, upper=ratio + 0.01)
+        for name, ratio in (("0-2000", 1.4), ("2001-", 0.7))
+    ]
+    assert schedule.split(bands, tokens=3) == ()

@@ -73,6 +73,17 @@ async def test_answers_that_part_late_agree() -> None:
     assert [(one.compared, one.agreed) for one in found.measurements if one.arm == "a"] == [(4, 3), (4, 4)]
 
 
+async def test_open_loops_come_last_and_share_their_prompts() -> None:
+    """Their blocks name the rate, and the concurrency that came of it."""
+    transport = fakes.FakeTransport(a=Engine(answer_tokens=2), b=Engine(answer_tokens=2))
+    found = await run(transport, concurrencies=[1], rates_per_minute=[600_000], open_loop_requests=5)
+    assert [(one.arm, one.rate_per_minute, one.outcome) for one in found.measurements[4:]] == [
+        (arm, 600_000, BlockOutcome.OK) for arm in "abba"
+    ]
+    assert all(one.concurrency >= 1 and one.requests == 5 for one in found.measurements[4:])
+    assert [(one.compared, one.agreed) for one in found.measurements[4:]] == [(5, 5), (0, 0), (0, 0), (5, 5)]
+
+
 class Wavering(Engine):
     """Answers each prompt in its own way every time it is asked."""
 

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from paceline.api import names, stages
+from paceline.api.measurement import BUNDLED_PROMPTS
+from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.planning import kinds
+from paceline.rollout import opening
 from rollout import builders
 from rollout.cluster import Cluster
 
@@ -82,6 +85,46 @@ def test_probe_drives_both_arms_by_pod(cluster: Cluster) -> None:
     assert all(arm["url"] == "http://10.0.0.1:8000" for arm in config["arms"])
     assert config["model"] == "/mnt/paceline/models/target"
     assert config["promptsPath"] == "/etc/paceline/prompts/prompts.jsonl"
+
+
+def probing(**analysis: object) -> tuple[dict[str, object], dict[str, object]]:
+    """Return what the probe is told, and its pod, for an analysis."""
+    made = Cluster(builders.deployment(rollout=builders.rollout(**analysis)))
+    made.until(lambda: any("probe" in one["metadata"]["name"] for one in made.objects(kinds.JOB)))
+    document = next(
+        one for one in made.objects(kinds.CONFIG_MAP) if one["metadata"]["labels"][names.LABEL_PART] == "probe"
+    )
+    job = next(one for one in made.objects(kinds.JOB) if "probe" in one["metadata"]["name"])
+    return json.loads(document["data"]["stage.json"]), job["spec"]["template"]["spec"]
+
+
+def test_bundled_prompts_need_no_volume() -> None:
+    """The probe brings them along."""
+    config, pod = probing(prompts={"bundled": "Mix"}, concurrencies=[1])
+    assert config["promptsPath"] == BUNDLED_PROMPTS
+    assert "prompts" not in json.dumps(pod["volumes"])
+
+
+def test_bounds_of_length_reach_the_probe() -> None:
+    """Bands of length are measured beside those of concurrency."""
+    config, _ = probing(promptBounds=[2000, 16000], concurrencies=[1])
+    assert config["promptBounds"] == [2000, 16000]
+
+
+def test_workload_is_the_same_as_before_unless_lengths_are_told_apart() -> None:
+    """What older operators measured must still count after an upgrade."""
+    plain = SpeculativeDeploymentSpec.model_validate(builders.spec())
+    analysis = plain.rollout.analysis
+    assert opening.workload(plain) == names.digest(
+        {
+            "prompts": {"configMap": {"name": "prompts", "key": "prompts.jsonl"}},
+            "concurrencies": analysis.concurrencies,
+            "maxTokens": analysis.max_tokens,
+            "requestsPerSlot": analysis.requests_per_slot,
+        }
+    )
+    bounded = builders.spec(rollout=builders.rollout(promptBounds=[2000]))
+    assert opening.workload(SpeculativeDeploymentSpec.model_validate(bounded)) != opening.workload(plain)
 
 
 @pytest.mark.parametrize("name", ["a", "with.dots.in.it", "x" * 63, "y" * 253], ids=["short", "dots", "63", "253"])

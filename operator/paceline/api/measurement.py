@@ -4,11 +4,14 @@ These are durable: evidence objects of old rollouts must stay readable, so field
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import pydantic
 
 from paceline.api.base import ApiModel, Message, ShortText
+
+BUNDLED_PROMPTS: Final = "bundled:mix"
+"""In place of a path: the prompts that the probe brings along."""
 
 
 class Mode(StrEnum):
@@ -147,12 +150,18 @@ class ProbeConfig(ApiModel):
     model: ShortText
     """Name under which the engines serve the model."""
     prompts_path: ShortText
+    """A file, or ``bundled:mix``."""
     max_prompts: int | None = None
     prompt_bounds: list[int] = []
     """Longest prompts of every band of lengths but the last, in characters; empty: lengths are not told apart."""
     concurrencies: list[int]
     requests_per_slot: int
     """Requests each of the ``concurrency`` slots answers in a block."""
+    rates_per_minute: list[int] = []
+    """Open loops to be driven after the closed ones: requests started a minute. They measure what users would wait for
+    at that rate, and are left out of verdicts."""
+    open_loop_requests: int = 60
+    """Requests of an open loop's block."""
     max_tokens: int
     round: int
     warmup_requests: int = 4

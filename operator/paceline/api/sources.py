@@ -6,6 +6,7 @@ not be able to read the node's files or a metadata address through the operator'
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 import pydantic
@@ -122,3 +123,24 @@ class PromptSource(ApiModel):
     """A file on a volume, for more."""
     max_samples: Annotated[int, pydantic.Field(ge=1, le=10_000_000)] | None = None
     """Take at most so many, chosen by a stable hash."""
+
+
+class BundledPrompts(StrEnum):
+    """Prompts that the probe brings along."""
+
+    MIX = "Mix"  # short questions, pages, long documents and conversations, in English
+
+
+class ProbePromptSource(PromptSource):
+    """What candidates are measured on: your own prompts, or the bundled ones while you have none."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="[has(self.configMap), has(self.uri), has(self.bundled)].filter(one, one).size() == 1",
+            message="set exactly one of configMap, uri and bundled",
+        ),
+        *PromptSource.cel[1:],
+    )
+
+    bundled: BundledPrompts | None = None
+    """``Mix`` stands in for prompts of your own traffic, which tell more: what a draft gains depends on them."""

@@ -20,7 +20,7 @@ from paceline.api.base import (
 from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
-from paceline.api.sources import ModelSource, PromptSource
+from paceline.api.sources import ModelSource, ProbePromptSource
 from paceline.api.speculation import Method, SpeculationSpec
 from paceline.api.traffic import STEP_RULES, DisruptionBudgetSpec, TrafficSpec, TrafficStep
 
@@ -59,9 +59,26 @@ class MeasuringCopy(StrEnum):
 class AnalysisSpec(ApiModel):
     """How a candidate is measured: the same prompts at the same concurrency on every arm, in blocks A B B A."""
 
-    cel: ClassVar[tuple[Cel, ...]] = asked.WEIGHT_RULES
+    cel: ClassVar[tuple[Cel, ...]] = (
+        *asked.WEIGHT_RULES,
+        Cel(
+            rule="!has(self.promptBounds) || (self.promptBounds.size() + 1) * self.concurrencies.size() <= 8",
+            message="analysis.promptBounds makes more than 8 bands of concurrency and length; name fewer bounds or "
+            "fewer concurrencies",
+        ),
+    )
 
-    prompts: PromptSource
+    prompts: ProbePromptSource
+    prompt_bounds: (
+        Annotated[
+            list[Annotated[int, pydantic.Field(ge=1, le=100_000_000)]],
+            list_field(max_items=3, min_items=1, distinct=True),
+        ]
+        | None
+    ) = None
+    """Lengths of prompts that divide them into bands, in characters; about four make a token of English. Each band is
+    measured at every concurrency and held to the floor, so a draft that gains on short prompts alone cannot hide what
+    it loses on long ones. Left out, lengths are not told apart."""
     concurrencies: Annotated[
         list[Annotated[int, pydantic.Field(ge=1, le=4096)]],
         list_field(max_items=6, min_items=1, distinct=True),
@@ -223,9 +240,11 @@ class RevisionStatus(ApiModel):
 
 
 class BandStatus(ApiModel):
-    """One arm against another at one concurrency."""
+    """One arm against another at one concurrency, and on prompts of one band of length."""
 
     concurrency: int
+    prompt_band: Annotated[str, text(max_length=32)]
+    """``all``, or the lengths in characters, such as ``0-2000``."""
     ratio: Decimal | None = None
     """Absent while too little was measured, as are its bounds."""
     lower: Decimal | None = None
@@ -241,7 +260,7 @@ class ComparisonStatus(ApiModel):
     """Throughput of the candidate over the rival's."""
     lower: Decimal | None = None
     upper: Decimal | None = None
-    bands: Annotated[list[BandStatus], list_field(max_items=8, keys=("concurrency",))] = []
+    bands: Annotated[list[BandStatus], list_field(max_items=8, keys=("concurrency", "promptBand"))] = []
 
 
 class RolloutStatus(ApiModel):

@@ -102,7 +102,10 @@ def split(bands: Sequence[Band], *, tokens: int) -> tuple[Step, ...]:
     """Return where one number of tokens pays and where it costs, each beyond doubt; empty unless it does both.
 
     Neighbouring concurrencies with the same answer are one step; one that is in doubt goes with the next larger one.
+    Bands of length at one concurrency are no schedule's matter, since an engine goes by the batch alone.
     """
+    if len({band.concurrency for band in bands}) < len(bands):
+        return ()
     steps: list[Step] = []
     for band in sorted(bands, key=lambda one: one.concurrency):
         if band.lower > 1.0 or band.upper < 1.0:

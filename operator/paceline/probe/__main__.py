@@ -14,7 +14,7 @@ from paceline.api.measurement import Measurement, ProbeConfig, ProbeReport
 from paceline.podside import clock as clocks
 from paceline.podside import progress as progresses
 from paceline.podside import termination
-from paceline.probe import prompts, transport
+from paceline.probe import corpus, prompts, transport
 from paceline.probe import round as rounds
 
 _EXIT_FAILED = 1
@@ -59,7 +59,7 @@ def _reported(path: Path, progress: progresses.Progress, clock: clocks.Clock) ->
     """Return the report and the exit code: what the user must change is permanent, all else may be tried again."""
     try:
         config = ProbeConfig.model_validate_json(path.read_bytes())
-        texts = prompts.read(Path(config.prompts_path), max_prompts=config.max_prompts)
+        texts = corpus.load(config.prompts_path, max_prompts=config.max_prompts)
     except (OSError, pydantic.ValidationError, prompts.PromptsError) as error:
         return ProbeReport(error=str(error)[:1024], permanent=True), stages.EXIT_PERMANENT
     try:

@@ -9,12 +9,11 @@ from typing import Final, assert_never
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm
 from paceline.engines import metrics
 from paceline.podside import clock as clocks
-from paceline.probe import manners, watch, window
+from paceline.probe import figures, manners, watch
 from paceline.probe.exchange import Asker, Fault, FaultKind, Trace
-from paceline.probe.loops import ClosedLoop
+from paceline.probe.loops import ClosedLoop, OpenLoop
 from paceline.probe.workload import Place, Workload
 
-_DECIMALS: Final = 2
 _REPLAYS_A_SLOT: Final = 2
 """Answers a slot of the control gives a second time: a twelfth of a round's work."""
 
@@ -74,13 +73,20 @@ class Arm:
         before = await self._watcher.wait_until_idle()
         if before is None:
             return self._unusable(place, started_at, BlockOutcome.CONTAMINATED, "others keep the server busy")
-        loop = ClosedLoop(self._asker, workload, clock=self._clock, on_answer=on_answer)
+        loop: ClosedLoop | OpenLoop
+        if place.rate_per_minute:
+            loop = OpenLoop(self._asker, workload, clock=self._clock, on_answer=on_answer)
+            seed = f"{place.rate_per_minute}/{place.first_prompt}"
+            running = loop.run(_prompts(place), per_minute=place.rate_per_minute, seed=seed)
+        else:
+            loop = ClosedLoop(self._asker, workload, clock=self._clock, on_answer=on_answer)
+            running = loop.run(_prompts(place), concurrency=place.concurrency)
         async with self._manners.watching(loop.spoil) as yielded:
-            await loop.run(_prompts(place), concurrency=place.concurrency)
+            await running
         if yielded.why:
             return self._unusable(place, started_at, BlockOutcome.YIELDED, yielded.why)
-        after = await self._watcher.scrape()
-        return self._measured(place, started_at, loop, (before, after))
+        found = figures.opened(loop.traces) if isinstance(loop, OpenLoop) else figures.closed(loop, place)
+        return self._measured(place, started_at, (loop.traces, found), (before, await self._watcher.scrape()))
 
     async def replay(self, workload: Workload, place: Place) -> Mapping[int, str]:
         """Return second answers to a block's first prompts, at its concurrency; nothing of it is measured."""
@@ -92,27 +98,21 @@ class Arm:
         self,
         place: Place,
         started_at: str,
-        loop: ClosedLoop,
+        run: tuple[Sequence[Trace], figures.Figures],
         scrapes: tuple[metrics.Outcome, metrics.Outcome],
     ) -> Driven:
-        traces = loop.traces
+        traces, found = run
         answered = [trace for trace in traces if trace.fault is None]
         asked = _prompt_tokens(answered)
-        seen_window = window.measure(traces, concurrency=place.concurrency, drained_s=loop.drained_s)
         before, after = scrapes
         seen = watch.between(before, after, tokens=sum(trace.tokens for trace in traces), requests=len(traces))
-        outcome, message = _outcome(seen, traces, seen_window, place)
+        outcome, message = _outcome(seen, traces, found.too_few)
         measurement = self._blank(place, started_at, outcome).model_copy(
             update={
-                "window_ms": round(seen_window.seconds * 1000),
+                **found.values,
                 "requests": len(answered),
                 "errors": len(traces) - len(answered),
                 "stalls": sum(trace.fault is not None and trace.fault.kind is FaultKind.STALLED for trace in traces),
-                "output_tokens": max(0, seen_window.tokens),
-                "ttft_ms": _rounded(seen_window.ttft_ms),
-                "itl_ms": _rounded(seen_window.itl_ms),
-                "ttft_p99_ms": _rounded(seen_window.ttft_p99_ms),
-                "itl_p99_ms": _rounded(seen_window.itl_p99_ms),
                 "prompt_tokens": asked,
                 "cached_tokens": _cached_tokens(asked, seen.cache_hit_rate),
                 "drafts": seen.drafts,
@@ -135,6 +135,7 @@ class Arm:
             position=place.position,
             concurrency=place.concurrency,
             prompt_band=place.prompt_band,
+            rate_per_minute=place.rate_per_minute,
             started_at=started_at,
             outcome=outcome,
         )
@@ -158,7 +159,7 @@ def _cached_tokens(asked: int | None, hit_rate: float | None) -> int | None:
     return None if asked is None or hit_rate is None else round(asked * hit_rate)
 
 
-def _outcome(seen: watch.Seen, traces: Sequence[Trace], found: window.Window, place: Place) -> tuple[BlockOutcome, str]:
+def _outcome(seen: watch.Seen, traces: Sequence[Trace], too_few: str) -> tuple[BlockOutcome, str]:
     """Return a block's outcome: the cause before its symptoms."""
     faults = [trace.fault for trace in traces if trace.fault is not None]
     if seen.outcome is BlockOutcome.ARM_CHANGED:
@@ -167,12 +168,7 @@ def _outcome(seen: watch.Seen, traces: Sequence[Trace], found: window.Window, pl
         return _of_fault(faults[0]), f"{len(faults)} of {len(traces)} requests: {faults[0].message}"
     if seen.outcome is not BlockOutcome.OK:
         return seen.outcome, seen.message
-    if not found.is_steady(place.concurrency):
-        return (
-            BlockOutcome.TOO_FEW,
-            f"{found.finished} requests ended while {place.concurrency} were in flight; ask more of each slot",
-        )
-    return BlockOutcome.OK, ""
+    return (BlockOutcome.TOO_FEW, too_few) if too_few else (BlockOutcome.OK, "")
 
 
 def _of_fault(fault: Fault) -> BlockOutcome:
@@ -185,8 +181,3 @@ def _of_fault(fault: Fault) -> BlockOutcome:
             return BlockOutcome.REQUEST_ERRORS
         case _:
             assert_never(fault.kind)
-
-
-def _rounded(value: float | None) -> float | None:
-    """Return what travels: a report is 4 KiB, and a hundredth of a millisecond is finer than any clock here."""
-    return None if value is None else round(value, _DECIMALS)

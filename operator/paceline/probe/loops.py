@@ -7,11 +7,15 @@ from when they were due. Timing them from when they could be sent would leave ou
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from paceline.podside import clock as clocks
 from paceline.probe.exchange import Asker, Trace
 from paceline.probe.workload import Workload
+
+_MINUTE_S: Final = 60.0
 
 
 class ClosedLoop:
@@ -64,3 +68,54 @@ class ClosedLoop:
                 # The block is lost already; what is in flight may end, as aborting it would leave work in the server.
                 self._spoiled = True
         self.drained_s = min(self.drained_s, self._clock.monotonic())
+
+
+class OpenLoop:
+    """Requests at random times of a given rate (a Poisson process), each timed from when it was due."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        workload: Workload,
+        *,
+        clock: clocks.Clock,
+        on_answer: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Ask through ``asker``; ``on_answer`` hears how many requests have ended."""
+        self._asker = asker
+        self._workload = workload
+        self._clock = clock
+        self._on_answer = on_answer
+        self._traces: list[tuple[int, Trace]] = []
+        self._spoiled = False
+
+    @property
+    def traces(self) -> list[Trace]:
+        """All requests in the order they were due."""
+        return [trace for _, trace in sorted(self._traces, key=lambda item: item[0])]
+
+    def spoil(self) -> None:
+        """Start no more requests; those in flight may end."""
+        self._spoiled = True
+
+    async def run(self, prompts: Sequence[int], *, per_minute: int, seed: str) -> None:
+        """Return when every request has ended; the same ``seed`` gives the same times, so that arms can share them.
+
+        After a fault no more requests are started: the block is lost, and a server in trouble is left alone.
+        """
+        draw = random.Random(seed)  # noqa: S311 - drawn again alike, not kept secret
+        due_s = self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number, prompt in enumerate(prompts):
+                due_s += draw.expovariate(per_minute / _MINUTE_S)
+                await asyncio.sleep(max(0.0, due_s - self._clock.monotonic()))
+                if self._spoiled:
+                    break
+                group.create_task(self._ask(number, prompt, due_s))
+
+    async def _ask(self, number: int, prompt: int, due_s: float) -> None:
+        trace = await self._asker.ask(self._workload.document(prompt), prompt=prompt, due_s=due_s)
+        self._traces.append((number, trace))
+        if trace.fault is not None:
+            self.spoil()
+        self._on_answer(len(self._traces))

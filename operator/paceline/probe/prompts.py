@@ -65,7 +65,7 @@ def read(path: Path, *, max_prompts: int | None = None) -> tuple[Prompt, ...]:
     usable = [prompt for prompt in prompts if prompt]
     if not usable:
         raise PromptsError(f'prompts {str(path)!r} hold none; write one a line: {{"prompt": "..."}}')
-    return tuple(usable if max_prompts is None else _chosen(usable, max_prompts))
+    return chosen(usable, max_prompts)
 
 
 def by_length(prompts: Sequence[Prompt], bounds: Sequence[int]) -> Mapping[str, Sequence[Prompt]]:
@@ -111,9 +111,12 @@ def _parse(line: str, *, number: int, path: Path) -> Prompt:
         ) from error
 
 
-def _chosen(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
+def chosen(prompts: Sequence[Prompt], limit: int | None) -> tuple[Prompt, ...]:
+    """Return at most ``limit`` of the prompts, the same ones every time, in their order."""
+    if limit is None:
+        return tuple(prompts)
     ranked = sorted(range(len(prompts)), key=lambda index: (_rank(prompts[index]), index))
-    return [prompts[index] for index in sorted(ranked[:limit])]
+    return tuple(prompts[index] for index in sorted(ranked[:limit]))
 
 
 def _rank(prompt: Prompt) -> bytes:

@@ -124,7 +124,7 @@ async def _second_answers(
     if len(arms) <= _CONTROL:
         return {}
     first = next(one for one in blocks if one.arm == _CONTROL)
-    if first.driven.measurement.outcome is not BlockOutcome.OK:
+    if first.driven.measurement.outcome is not BlockOutcome.OK or first.place.rate_per_minute:
         return {}
     return await arms[_CONTROL].replay(workload, first.place)
 
@@ -144,7 +144,7 @@ async def _warm_up(
     # A pod that serves users is given no more at once than its blocks will.
     rest = 0 if arm.arm.serves_users else max(0, config.warmup_requests - 1)
     max_tokens = min(_WARMUP_TOKENS, config.max_tokens)
-    for concurrency in config.concurrencies:
+    for concurrency in config.concurrencies or [1]:
         for workload in workloads:
             await arm.answer(workload, range(max(concurrency, rest)), max_tokens=max_tokens)
     return await arm.scrape()
@@ -175,9 +175,11 @@ def _bands(config: ProbeConfig, prompt_bands: Sequence[str], *, arms: int) -> It
     Both halves of a round, and every round, go on where the last one stopped in the prompts: pairs share their prompts,
     and over rounds many are seen. A prompt that comes again finds a warm cache on every arm alike.
     """
-    half_requests = [concurrency * config.requests_per_slot for concurrency in config.concurrencies]
+    loads = list(_loads(config))
+    a_half = sum(requests for _, _, requests in loads)
     forth = list(range(arms))
-    for at, concurrency in enumerate(config.concurrencies):
+    for at, (concurrency, rate_per_minute, requests) in enumerate(loads):
+        before = sum(earlier for _, _, earlier in loads[:at])
         for prompt_band in prompt_bands:
             yield [
                 (
@@ -186,14 +188,22 @@ def _bands(config: ProbeConfig, prompt_bands: Sequence[str], *, arms: int) -> It
                         round=config.round,
                         position=position,
                         concurrency=concurrency,
-                        requests=half_requests[at],
-                        first_prompt=(config.round * 2 + position // arms) * sum(half_requests)
-                        + sum(half_requests[:at]),
+                        requests=requests,
+                        first_prompt=(config.round * 2 + position // arms) * a_half + before,
                         prompt_band=prompt_band,
+                        rate_per_minute=rate_per_minute,
                     ),
                 )
                 for position, index in enumerate([*forth, *reversed(forth)])
             ]
+
+
+def _loads(config: ProbeConfig) -> Iterator[tuple[int, int, int]]:
+    """Yield (concurrency, rate a minute, requests): the closed loops first, whose rate is 0."""
+    for concurrency in config.concurrencies:
+        yield concurrency, 0, concurrency * config.requests_per_slot
+    for rate_per_minute in config.rates_per_minute:
+        yield 1, rate_per_minute, config.open_loop_requests
 
 
 def _same_load(done: Driven, *, first: metrics.Outcome) -> Driven:
@@ -234,7 +244,12 @@ class _BlockProgress:
         self._span = _Span(start=_WARMUP_SHARE + number * width, width=width)
         self._listener = listener
         self._requests = place.requests
-        self._message = f"block {number + 1} of {blocks}: {arm} at concurrency {place.concurrency}"
+        load = (
+            f"{place.rate_per_minute} requests a minute"
+            if place.rate_per_minute
+            else f"concurrency {place.concurrency}"
+        )
+        self._message = f"block {number + 1} of {blocks}: {arm} at {load}"
         self.answered(0)
 
     def answered(self, count: int) -> None:

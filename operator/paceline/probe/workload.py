@@ -39,7 +39,10 @@ class Place:
     round: int
     position: int
     concurrency: int
+    """Slots of a closed loop."""
     requests: int
     """Requests of the block, over all slots."""
     first_prompt: int
     prompt_band: str = ALL
+    rate_per_minute: int = 0
+    """Requests that an open loop starts a minute; 0: the loop is closed."""

@@ -253,6 +253,7 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
         model=_model(case),
         prompts_path=workloads.prompts_path(case.seen.owner.spec),
         max_prompts=analysis.prompts.max_samples,
+        prompt_bounds=analysis.prompt_bounds or [],
         concurrencies=list(concurrencies(case)),
         requests_per_slot=analysis.requests_per_slot,
         max_tokens=analysis.max_tokens,

@@ -59,6 +59,8 @@ def workload(spec: SpeculativeDeploymentSpec) -> str:
             "concurrencies": analysis.concurrencies,
             "maxTokens": analysis.max_tokens,
             "requestsPerSlot": analysis.requests_per_slot,
+            # Only where they are set: an upgrade must not make what was measured before look like another workload.
+            **({"promptBounds": sorted(analysis.prompt_bounds)} if analysis.prompt_bounds else {}),
         }
     )
 

@@ -280,6 +280,7 @@ def _comparison(against: analysis.Against) -> ComparisonStatus:
         bands=[
             BandStatus(
                 concurrency=band.concurrency,
+                prompt_band=band.prompt_band,
                 ratio=_decimal(band.ratio, 3),
                 lower=_decimal(band.lower, 3),
                 upper=_decimal(band.upper, 3),

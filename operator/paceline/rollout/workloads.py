@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paceline.api import base, names, sources, stages
-from paceline.api.measurement import ProbeConfig
+from paceline.api.measurement import BUNDLED_PROMPTS, ProbeConfig
 from paceline.api.podparts import PodTemplate, Resources
 from paceline.api.speculation import ScheduleStep
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
@@ -302,6 +302,8 @@ def prompts_path(spec: SpeculativeDeploymentSpec) -> str:
     prompts = spec.rollout.analysis.prompts
     if prompts.config_map is not None:
         return f"{stages.PROMPTS_DIR}/{prompts.config_map.key}"
+    if prompts.bundled is not None:
+        return BUNDLED_PROMPTS
     return sources.locate(prompts.uri or "").path
 
 
@@ -310,6 +312,8 @@ def _prompts(spec: SpeculativeDeploymentSpec) -> pods.Storage:
     if prompts.config_map is not None:
         source = prompts.config_map
         return pods.config_map_storage(config_map=source.name, key=source.key, path=prompts_path(spec))
+    if prompts.bundled is not None:
+        return pods.Storage(volumes=(), mounts=())
     return pods.claim_storage([sources.locate(prompts.uri or "")])
 
 
