@@ -4,7 +4,8 @@
 
 The server's chunks look like vLLM's, one token each, which is the most a probe can be given to do for a token. What is
 reported is the probe's own processor time for a chunk and for a request, which holds on a busy machine too, and what
-one core can therefore take. A probe that a server brings near these figures measures itself.
+one core can therefore take. A probe that a server brings near these figures measures itself. As fast as they are read,
+chunks come several at once; ``--pace-ms 5.8`` sends them one by one, as an H200 did at 64 requests in flight.
 """
 
 import argparse
@@ -32,7 +33,9 @@ _HEAD: Final = (
 class _Stream(asyncio.Protocol):
     """One connection: an answer after every request, a chunk a turn of the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace_s: float) -> None:
+        """Send a chunk every ``pace_s``, or as fast as it is read."""
+        self._pace_s = pace_s
         self._received = b""
         self._transport: asyncio.Transport
         self._may_write = asyncio.Event()
@@ -73,7 +76,7 @@ class _Stream(asyncio.Protocol):
         for number in range(tokens):
             await self._may_write.wait()
             self._transport.write(_event(number + 1, " word", last=number + 1 == tokens))
-            await asyncio.sleep(0)
+            await asyncio.sleep(self._pace_s)
         self._transport.write(_framed(b"data: [DONE]\n\n") + b"0\r\n\r\n")
 
 
@@ -107,9 +110,9 @@ def _framed(body: bytes) -> bytes:
     return f"{len(body):x}\r\n".encode() + body + b"\r\n"
 
 
-def _serve(listener: socket.socket) -> None:
+def _serve(listener: socket.socket, pace_s: float) -> None:
     async def forever() -> None:
-        server = await asyncio.get_running_loop().create_server(_Stream, sock=listener)
+        server = await asyncio.get_running_loop().create_server(lambda: _Stream(pace_s), sock=listener)
         await server.serve_forever()
 
     asyncio.run(forever())
@@ -151,11 +154,14 @@ def main() -> int:
     parser.add_argument(
         "--tokens", type=int, nargs="+", default=[1, 128], help="of an answer; 1 shows what a request costs"
     )
+    parser.add_argument("--pace-ms", type=float, default=0.0, help="time between chunks of a stream, as an engine has")
     parser.add_argument("--chunks", type=int, default=60_000, help="of every measurement")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    server = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,), daemon=True)
+    server = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(listener, options.pace_ms / 1000), daemon=True
+    )
     server.start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     rows = []
