@@ -1,6 +1,9 @@
 """Public reports about models and heads that did not fit, each with the answer that would have saved the day.
 
-The number is the row of the collection; the address is the report.
+The number is the row of the collection; the address is the report. Rows about what runs are tests of their rooms:
+4 (dead head) tests/engines/test_metrics.py; 22 (source away) tests/rollout/test_suitability.py; 27 (captured states)
+tests/stages/test_ml.py; 30, 33 and 34 (memory, resumption, preemption) tests/training; 32 (which checkpoint)
+tests/stages/test_checkpoints.py.
 """
 
 import json

@@ -68,6 +68,14 @@ def test_head_that_cannot_be_used_is_refused_and_the_target_serves_without(
     assert found.baseline is not None
 
 
+def test_head_that_cannot_be_read_is_unavailable() -> None:
+    """Both sources are looked at before anything is started; another head would not fit better."""
+    result = read(KIMI).model_copy(update={"head_problems": ["head folder /mnt/paceline/x does not exist"]})
+    found = resolved(result)
+    assert (found.accepted, found.reason.value, found.desired) == (False, "DraftUnavailable", None)
+    assert found.baseline is not None
+
+
 def test_target_that_cannot_be_divided_starts_no_server_at_all() -> None:
     """Not even without a draft; what serves stays."""
     found = resolved(read("zai-org--GLM-4.7-Flash"), speculation={"method": "None"})

@@ -82,6 +82,7 @@ class RolloutReason(StrEnum):
     RESOLVED = "Resolved"
     SOURCE_UNREADABLE = "SourceUnreadable"
     TRAINING_JOB_NOT_FOUND = "TrainingJobNotFound"
+    DRAFT_UNAVAILABLE = "DraftUnavailable"  # the head is not where the spec says, or is damaged
     HEAD_MISMATCH = "HeadMismatch"  # the head was trained for another target
     TARGET_UNFIT = "TargetUnfit"  # the target cannot be served so, with or without a draft; ends when the spec changes
     METHOD_UNSUPPORTED = "MethodUnsupported"  # this version of the engine does not draft so

@@ -80,7 +80,7 @@ def _of_fast(document: documents.Json) -> Any:
 
 
 def _pairs(tokens: Mapping[str, Any]) -> list[list[Any]]:
-    return sorted([[key, value] for key, value in tokens.items()], key=documents.quoted)
+    return [[key, tokens[key]] for key in sorted(tokens)]
 
 
 def _added_tokens(read: Read) -> dict[str, Any]:

@@ -229,6 +229,8 @@ def _fitted(
     """Return the resolution of a head that exists: it fits, is stale, or belongs to another target."""
     strange = source.trained_on not in {None, result.digest}
     unfit, reason = suitability.of_head(judged)
+    if judged is not None and judged.head is None:
+        reason = RolloutReason.DRAFT_UNAVAILABLE
     problems = [*result.head_problems, *unfit]
     if not problems and not strange:
         return _resolved(spec, result, judged, baseline=baseline, source=source)

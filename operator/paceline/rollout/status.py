@@ -38,6 +38,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.SOURCE_UNREADABLE,
         RolloutReason.TRAINING_JOB_NOT_FOUND,
         RolloutReason.HEAD_MISMATCH,
+        RolloutReason.DRAFT_UNAVAILABLE,
         RolloutReason.TARGET_UNFIT,
         RolloutReason.INVALID_SPEC,
         RolloutReason.DAMAGED_RECORD,
