@@ -1,16 +1,19 @@
 """One request and its answer, as a trace of when tokens arrived."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from paceline.engines import metrics
 from paceline.podside import clock as clocks
 from paceline.probe import sse
 from paceline.probe import transport as transports
+
+_SLACK: Final = 0.05
+"""Share of the patience with a silent stream by which it may end early."""
 
 
 class FaultKind(StrEnum):
@@ -94,10 +97,11 @@ class Asker:
         return answer.trace(prompt=prompt, ended_s=self._clock.monotonic(), fault=fault)
 
     async def _listen(self, document: Mapping[str, Any], answer: "_Answer") -> None:
-        buffer, sent_s = sse.EventBuffer(), self._clock.monotonic()
-        async with aclosing(self._transport.stream(self._url, document)) as pieces:
+        buffer, sent_s, loop = sse.EventBuffer(), self._clock.monotonic(), asyncio.get_running_loop()
+        armed_s, stream = loop.time(), aclosing(self._transport.stream(self._url, document))
+        async with asyncio.timeout(self._stall_s) as patience, stream as pieces:
             # Read on after the end marker, to the end of the body: only then is the connection used again.
-            while (piece := await self._next(pieces)) is not None:
+            async for piece in pieces:
                 now_s = self._clock.monotonic()
                 for data in buffer.feed(piece):
                     was_silent = answer.is_silent
@@ -105,10 +109,10 @@ class Asker:
                     if was_silent and not answer.is_silent:
                         waited_s = self.waited.seconds + now_s - sent_s
                         self.waited = metrics.Spent(seconds=waited_s, count=self.waited.count + 1)
-
-    async def _next(self, pieces: AsyncGenerator[bytes, None]) -> bytes | None:
-        async with asyncio.timeout(self._stall_s):
-            return await anext(pieces, None)
+                # A timer of its own for every piece would cost more than the rest of what is done with it here.
+                if (heard_s := loop.time()) - armed_s > _SLACK * self._stall_s:
+                    patience.reschedule(heard_s + self._stall_s)
+                    armed_s = heard_s
 
 
 class _Answer:

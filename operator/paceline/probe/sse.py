@@ -1,12 +1,13 @@
 """Server-sent events of a streamed chat completion.
 
-Only what a probe needs is looked at, with plain ``json``: at thousands of chunks a second a full model of the answer
-would make the probe the bottleneck.
+Only what a probe needs is looked at, in plain objects: at thousands of chunks a second a full model of the answer would
+make the probe the bottleneck. pydantic's parser reads a chunk in a fraction of the time that ``json`` takes.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final
+
+import pydantic_core
 
 _DATA: Final = b"data:"
 _DONE: Final = b"[DONE]"
@@ -58,7 +59,7 @@ def parse(data: bytes) -> Chunk:
     if data == _DONE:
         return Chunk(done=True)
     try:
-        document = json.loads(data)
+        document = pydantic_core.from_json(data)
         if "error" in document:
             raise ReportedError(str(document["error"])[:300])
         return _chunk(document)
