@@ -50,7 +50,6 @@ def _training(**spec: Any) -> Document:
 
 _ONE_SOURCE_MESSAGE = "set exactly one of configMap, uri and bundled"
 _EAGLE3_MESSAGE = "method EAGLE3 needs exactly one of draft and trainingJobRef"
-_BAD_HOST = {"parentRefs": [{"name": "a"}], "hostnames": ["a_b"]}
 _FOREIGN_JOB_MESSAGE = (
     "trainingJobRef belongs to method EAGLE3, for which a DraftTrainingJob trains; remove it or set method: EAGLE3"
 )
@@ -529,8 +528,6 @@ SCHEMA = (
     _bound("guard.window", "30s", "1d", "should match"),
     _bound("rollout.steps", [{"weight": 99}], [{"weight": 100}], "should be less than or equal to 99"),
     _bound("rollout.steps", [], [{"weight": 5}, {"weight": 5}], "Duplicate value"),
-    _bound("traffic.gateway.parentRefs", [{"name": "public"}], [], "should have at least 1 items"),
-    _bound("traffic.gateway", {"parentRefs": [{"name": "a"}], "hostnames": ["*.a.b"]}, _BAD_HOST, "should match"),
     _bound("disruptionBudget.maxUnavailable", 1, 0, "should be greater than or equal to 1"),
     _bound("rollout.analysis.maxProbeConcurrency", 1, 0, "should be greater than or equal to 1"),
     _bound("rollout.analysis.usersTtftLimitMs", 1, 0, "should be greater than or equal to 1"),

@@ -130,7 +130,8 @@ class Rules:
         if not isinstance(action, plan.Create) or action.manifest["kind"] != "Deployment" or self.forgotten:
             return
         history = self.history()
-        served = {names.short(one.serving) for one in history.decided if one.serving}
+        # What served before may still drain, also when the record that brought it has gone with the history's limit.
+        served = {names.short(digest) for one in history.decided for digest in (one.serving, one.stable) if digest}
         newest = history.stored[-1].record if history.stored else None
         arms = {names.short(one) for one in (newest.candidate, newest.control) if one} if newest else set()
         living = {_revision(one) for one in self._servers()}

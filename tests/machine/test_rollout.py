@@ -47,6 +47,11 @@ POLICIES = st.fixed_dictionaries(
         "revisionHistoryLimit": st.integers(1, 3),
     },
 )
+STEPS: tuple[list[dict[str, Any]], ...] = (
+    [],
+    [{"weight": 20, "pause": "5m"}],
+    [{"weight": 30, "pause": "1m"}, {"weight": 60, "pause": "10m"}],
+)
 FAULTS = st.dictionaries(st.integers(0, 6), st.sampled_from(list(Fault)), min_size=1, max_size=3)
 JUMPS_S = (-7200.0, -90.0, 90.0, 7200.0)
 # Longer than the pause before a source is read again, and than the guard's window; a wait of the spec comes on top.
@@ -82,9 +87,21 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.rules.wrote(action, sees_all=self.sim.operator.sees_all)
 
     @stateful.initialize(
-        served=st.booleans(), speculation=st.sampled_from(SPECULATIONS), policy=POLICIES, sees_nodes=st.booleans()
+        served=st.booleans(),
+        speculation=st.sampled_from(SPECULATIONS),
+        policy=POLICIES,
+        sees_nodes=st.booleans(),
+        steps=st.sampled_from(STEPS),
     )
-    def begin(self, *, served: bool, speculation: dict, policy: Mapping[str, Any], sees_nodes: bool) -> None:
+    def begin(
+        self,
+        *,
+        served: bool,
+        speculation: dict,
+        policy: Mapping[str, Any],
+        sees_nodes: bool,
+        steps: list[dict[str, Any]],
+    ) -> None:
         """Start with a new resource, or with one whose head has been promoted; with sight of nodes or without."""
         self.sim.watches.nodes = lambda: self.sim.kubelet.nodes if sees_nodes else None
         self.engines.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
@@ -93,6 +110,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
             assert self.sim.resource["status"]["speculation"] == "EAGLE3 k=3"
         self.edit(speculation=speculation)
         self.edit(**policy)
+        if steps:
+            # Behind the front Service alone a share takes two replicas and somebody who asks.
+            self.engines.users = builders.Users()
+            self.edit(rollout={"steps": steps}, replicas=2)
 
     # -- the operator
 
@@ -189,6 +210,11 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def edit_policies(self, *, policy: Mapping[str, Any]) -> None:
         """Ask for other rules."""
         self.edit(**policy)
+
+    @stateful.rule(steps=st.sampled_from(STEPS))
+    def edit_steps(self, *, steps: list[dict[str, Any]]) -> None:
+        """Ask for shares of users' traffic before a promotion, or for none."""
+        self.edit(rollout={"steps": steps})
 
     @stateful.rule()
     def revert(self) -> None:

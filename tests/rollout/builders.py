@@ -66,6 +66,8 @@ def metrics(users: Users, at: float) -> str:
         "generation_tokens_total": int(counted.drafts) + int(counted.accepted),
         "prompt_tokens_total": int(counted.prompt_tokens),
         "request_success_total": int(counted.requests),
+        "time_to_first_token_seconds_sum": 0.1 * int(counted.requests),
+        "time_to_first_token_seconds_count": int(counted.requests),
         "spec_decode_num_drafts_total": int(counted.drafts),
         "spec_decode_num_draft_tokens_total": 3 * int(counted.drafts),
         "spec_decode_num_accepted_tokens_total": int(counted.accepted),

@@ -421,7 +421,7 @@ class Cluster:
     def serving(self) -> str:
         """Return the title of what the front Service selects; empty without one."""
         service = self.store.get(("Service", builders.NAME))
-        return self.title(service["spec"]["selector"][names.LABEL_REVISION]) if service else ""
+        return self.title(selected_by(service)) if service else ""
 
     def servers(self) -> list[str]:
         """Return the titles of all Deployments, sorted."""
@@ -481,3 +481,10 @@ def _applied(current: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[st
     if "status" in current:
         given["status"] = copy.deepcopy(current["status"])
     return given
+
+
+def selected_by(service: Mapping[str, Any]) -> str:
+    """Return the short hash that a front Service selects: in a pool that of stable."""
+    pool = (service["metadata"].get("annotations") or {}).get("paceline.dev/pool", "")
+    found: str = service["spec"]["selector"].get(names.LABEL_REVISION) or pool
+    return found

@@ -1,10 +1,9 @@
 """Reads what a test wants to know from a cluster."""
 
-from paceline.api import names
 from paceline.planning import kinds
 from paceline.rollout import records
 from rollout import builders
-from rollout.cluster import Cluster
+from rollout.cluster import Cluster, selected_by
 
 
 def history(cluster: Cluster) -> records.History:
@@ -17,4 +16,4 @@ def history(cluster: Cluster) -> records.History:
 def selected(cluster: Cluster) -> str:
     """Return the short hash that the front Service selects; empty without a Service."""
     service = cluster.store.get(("Service", builders.NAME))
-    return service["spec"]["selector"][names.LABEL_REVISION] if service else ""
+    return selected_by(service) if service else ""

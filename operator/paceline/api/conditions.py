@@ -107,6 +107,7 @@ class RolloutReason(StrEnum):
     VOLUME_UNAVAILABLE = "VolumeUnavailable"  # such a pod waits for a volume, which another node may hold
     LOADING = "Loading"
     WARMING_UP = "WarmingUp"
+    SHIFTING = "Shifting"  # the probe has passed the candidate, and it gets users' traffic step by step
     MEASURING = "Measuring"
     PROMOTED = "Promoted"
     ROLLED_BACK = "RolledBack"
@@ -134,6 +135,7 @@ class RolloutReason(StrEnum):
     ANALYSIS_DEADLINE_EXCEEDED = "AnalysisDeadlineExceeded"
     HELD_DEADLINE_EXCEEDED = "HeldDeadlineExceeded"  # nobody decided in time
     REJECTED_BEFORE = "RejectedBefore"  # this very revision was measured and rejected; retry asks for it again
+    REQUEST_ERRORS = "RequestErrors"  # with a share of users' traffic it answered them with errors of its own
     LIVE_BELOW_BASELINE = "LiveBelowBaseline"  # the guard confirmed a fall after promotion
     # Speculating
     DRAFT_SERVING = "DraftServing"

@@ -6,7 +6,7 @@ from typing import Any
 from paceline.api import base, names
 from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.planning import kinds, plan
-from paceline.rollout import copies, handover, observe, records, release, revisions, turns, workloads
+from paceline.rollout import copies, handover, observe, records, release, revisions, turns, weights, workloads
 
 
 def wanted(
@@ -36,9 +36,12 @@ def wanted(
     if handed is not None and change is not None:
         arms |= {names.short(change.serving): handed.new, names.short(change.stable): handed.old}
         return arms, None
-    front = seen.front
+    front, taken_back = seen.front, weights.taken_back(history)
     if front is None or not history.stable:
         return arms, None
+    left = weights.draining_s(seen, history, now)
+    if taken_back is not None and left is not None:
+        return _kept(arms, seen, names.short(taken_back.candidate)), left
     if front.selected != names.short(history.stable):
         # Users are still on the revision before: it stays as it is until the Service is flipped.
         return _kept(arms, seen, front.selected), None
@@ -48,6 +51,9 @@ def wanted(
 def _of_rollout(seen: observe.Observed, record: RolloutRecord) -> dict[str, int]:
     if record.seating is Seating.ASKED:
         return {}
+    if record.weight:
+        # Nothing is measured any more: the control has gone, and the candidate has what its share takes.
+        return {names.short(record.candidate): weights.share(seen, record).replicas}
     slot = turns.slot(seen, record)
     if slot:
         return {names.short(slot): 1}
@@ -91,6 +97,8 @@ def create_and_scale(seen: observe.Observed, arms: Mapping[str, int]) -> Sequenc
     for short, replicas in sorted(arms.items()):
         revision, server = by_short.get(workloads.revision_of(short)), seen.servers.get(short)
         if revision is None or (server is not None and server.replicas == replicas):
+            continue
+        if server is None and not weights.may_come(seen, short):
             continue
         manifest = _manifest(seen.owner, short, revision, replicas=replicas)
         if server is None:

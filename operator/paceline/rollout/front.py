@@ -9,7 +9,7 @@ from typing import Final
 
 from paceline.api import names
 from paceline.planning import plan
-from paceline.rollout import handover, observe, records, workloads
+from paceline.rollout import handover, observe, records, weights, workloads
 
 SETTLING_S: Final = 60.0
 
@@ -32,7 +32,7 @@ def actions(seen: observe.Observed, history: records.History, now: float) -> Seq
     front, decision = seen.front, change.number
     if front is None:
         return (plan.Create(manifest=workloads.front(seen.owner, stable, decision=decision, now=now)),)
-    pool = handover.is_pool(seen, history)
+    pool = handover.is_pool(seen, history) or weights.is_pool(seen, history, now)
     if front.selected == names.short(stable) and front.is_pool == pool:
         if front.port == seen.owner.spec.traffic.port:
             return ()

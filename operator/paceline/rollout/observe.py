@@ -102,14 +102,15 @@ class Front:
     uid: str
     resource_version: str | None
     selected: str
-    """Short hash of the one revision it selects; empty if someone broke the selector."""
+    """Short hash of the one revision it selects, in a pool of the one that the other makes way for; empty if someone
+    broke the selector."""
+    is_pool: bool = False
+    """Whether it selects all of the resource's servers."""
     decision: int
     selected_at: float
     port: int
     selector: Mapping[str, str] = field(default_factory=dict)
     """Labels of the pods that it leads users to."""
-    is_pool: bool = False
-    """Whether it selects the revision before too, which makes way for ``selected``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,8 @@ class Observed:
     """What probe pods last said, by pod UID; a pod that was not heard is missing."""
     scrapes: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     """Recent metrics of stable's ready pods, by pod UID, oldest first; empty for pods that are not asked."""
+    candidate_scrapes: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    """Those of an open rollout's candidate, while it has a share of users' traffic."""
     draining_nodes: frozenset[str] = frozenset()
     """Nodes on which a server's pod of this resource still ends, and may hold its GPUs."""
     living: frozenset[str] = frozenset()
@@ -206,6 +209,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         documents=documents,
         progress=_progress(view, probes.values()),
         scrapes=_scrapes(view, servers.get(names.short(history.stable))),
+        candidate_scrapes=_scrapes(view, _sharing(servers, history)),
         draining_nodes=_draining(pods.get(workloads.SERVER, ())),
         living=frozenset(_label(pod, names.LABEL_REVISION) for pod in pods.get(workloads.SERVER, ()) if _lives(pod)),
         devices=view.fleet(),
@@ -225,6 +229,12 @@ def _promised(view: views.View, history: records.History) -> tuple[forecast.Clai
 def _progress(view: views.View, works: Iterable[Work]) -> dict[str, stages.LiveProgress]:
     heard = {pod.uid: view.progress(pod.uid) for work in works for pod in work.pods}
     return {uid: progress for uid, progress in heard.items() if progress is not None}
+
+
+def _sharing(servers: Mapping[str, Server], history: records.History) -> Server | None:
+    """Return the candidate that has a share of users' traffic."""
+    opened = history.open
+    return servers.get(names.short(opened.record.candidate)) if opened and opened.record.weight else None
 
 
 def _scrapes(view: views.View, server: Server | None) -> dict[str, tuple[tuple[float, str], ...]]:

@@ -20,6 +20,7 @@ from paceline.rollout import (
     seats,
     steps,
     verbs,
+    weights,
 )
 from paceline.rollout.steps import Case, Step
 
@@ -72,6 +73,8 @@ def advance_candidate(case: Case) -> Step:
     token = verbs.asked(case.seen, "promote", case.record.candidate)
     if token:
         return promote(case, "Promoted by annotation paceline.dev/promote.", handled=[token])
+    if case.record.weight:
+        return weights.advance(case) or promote(case, case.record.verdict)
     rivals = _living(case, rivals_of(case))
     if not rivals:
         return promote(case, "Stable has no ready endpoint, so there is nothing left to measure the candidate against.")
@@ -114,7 +117,8 @@ def judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     if all(one.comparison.verdict is comparison.Verdict.PASS for one in found):
         said = "; ".join(in_words(one) for one in found)
         more = "".join(advice.schedule_of(case, one) for one in found)
-        return promote(case, f"Candidate {names.short(case.record.candidate)} is promoted: {said}.{more}")
+        verdict = f"Candidate {names.short(case.record.candidate)} is promoted: {said}.{more}"
+        return weights.begin(case, verdict) or promote(case, verdict)
     over = analysis.out_of_time(case)
     if over:
         undecided = "; ".join(in_words(one) for one in found)

@@ -23,6 +23,7 @@ from paceline.rollout import (
     status,
     suspicion,
     verbs,
+    weights,
 )
 from paceline.rollout.steps import Case, Step
 
@@ -60,6 +61,9 @@ def next_step(
     now: float,
 ) -> Step:
     """Return where the rollout stands and what brings it on; the first policy that has an answer gives it."""
+    if seen.history.open is None and weights.draining_s(seen, seen.history, now) is not None:
+        # Streams of a candidate that had a share still end; two candidates never stand side by side.
+        return _settled(seen, wanted, resolution)
     undone = verbs.undo(seen, workload=opening.workload(seen.owner.spec), now=now)
     if undone is not None:
         return undone

@@ -104,11 +104,15 @@ def _probes(seen: observe.Observed) -> Sequence[views.PodPoll]:
 
 
 def _servers(seen: observe.Observed) -> Sequence[views.PodPoll]:
-    server = seen.server(seen.history.stable)
+    """Return the pods that users reach: stable's, and those of a candidate that has a share of the traffic."""
+    opened = seen.history.open
+    sharing = [opened.record.candidate] if opened and opened.record.weight else []
+    servers = [server for digest in (seen.history.stable, *sharing) if (server := seen.server(digest))]
     path = registry.ENGINES[seen.owner.spec.engine.name].metrics_path
     return [
         views.PodPoll(pod_uid=pod.uid, url=f"http://{pod.ip}:{stages.ENGINE_PORT}{path}", wants="metrics")
-        for pod in (server.ready if server else ())
+        for server in servers
+        for pod in server.ready
         if pod.ip
     ]
 

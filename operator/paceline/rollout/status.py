@@ -28,6 +28,7 @@ from paceline.rollout import (
     resolve,
     settled,
     suspicion,
+    weights,
     workloads,
 )
 from paceline.rollout.steps import Case, Step
@@ -62,6 +63,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.HELD_DEADLINE_EXCEEDED,
         RolloutReason.METHOD_UNSUPPORTED,
         RolloutReason.LIVE_BELOW_BASELINE,
+        RolloutReason.REQUEST_ERRORS,
         RolloutReason.ACCEPTANCE_FELL,
         RolloutReason.HELD,
     }
@@ -232,6 +234,7 @@ def _rollout(seen: observe.Observed, history: records.History, step: Step, now: 
         comparisons=[_comparison(one) for one in _comparisons(case)],
         acceptance_length=_decimal(_acceptance(record), 2),
         measured_on=copies.in_words(case),
+        weight=weights.in_place(seen, record),
         message=record.message if record.decision else step.message,
     )
 
