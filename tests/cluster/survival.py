@@ -14,26 +14,29 @@ async def killed_after_each_write(
     proxy: killproxy.KillProxy,
     kubeconfig: Path,
     *,
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | Callable[[int], Mapping[str, str]],
     log: Path,
     moment: killproxy.Moment,
     is_done: Callable[[], Awaitable[object]],
+    writes: int = 1,
 ) -> int:
-    """Start operators one after another, each killed at its first write; return how many were.
+    """Start operators one after another, each killed at its first write or after some; return how many were.
 
     Args:
         proxy: which counts the writes.
         kubeconfig: which leads through it.
-        environment: settings of every operator.
+        environment: settings of every operator, or of each by its number.
         log: takes the log of all of them.
         moment: before or after the write's answer.
         is_done: returns when the end is reached.
+        writes: how many each lives for.
     """
     for number in itertools.count():
         # The lease of a killed operator is still held, so each has one of its own.
-        given = {**environment, "PACELINE_LEASE_NAME": f"operator-{number}"}
+        own = environment(number) if callable(environment) else environment
+        given = {**own, "PACELINE_LEASE_NAME": f"operator-{number}"}
         with harness.run_operator(kubeconfig, log=log, forked=True, **given) as operator:
-            proxy.arm(after_writes=1, moment=moment, pid=lambda running=operator: running.pid)
+            proxy.arm(after_writes=writes, moment=moment, pid=lambda running=operator: running.pid)
             if await _lives_on(proxy, is_done):
                 return number
             assert await operator.ended() == -9

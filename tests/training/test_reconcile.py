@@ -109,7 +109,7 @@ def test_running_stage_asks_for_nothing() -> None:
     assert first.actions == settled.actions == ()
     assert settled.status == first.status
     assert settled.events == ()
-    assert settled.requeue_after_s == 5.0
+    assert settled.requeue_after_s == 35_900.0
 
 
 def test_publication_completes_the_run() -> None:

@@ -6,8 +6,8 @@ from paceline.api.drafttrainingjob import Stage
 from paceline.planning import kinds, plan
 from paceline.training import deadline, jobs, observe, reports, results, step
 
-# How soon fresh progress is worth a look; pods are polled on their own schedule.
-PROGRESS_S: Final = 5.0
+# Beside the event of a stray pod's end, which may be missed.
+_STRAY_S: Final = 5.0
 
 
 def next_stage(seen: observe.Observed, record: results.Record, now: float) -> step.Step:
@@ -17,7 +17,7 @@ def next_stage(seen: observe.Observed, record: results.Record, now: float) -> st
         raise AssertionError("a run whose stages all have results has an outcome")
     job = seen.stage_jobs.get(stage)
     if job is None and seen.strays:
-        return step.Step(look_again_s=PROGRESS_S)
+        return step.Step(look_again_s=_STRAY_S)
     if job is None:
         return _begin(seen, record, stage)
     if job.deleting:
@@ -74,10 +74,13 @@ def _swept(seen: observe.Observed) -> tuple[plan.Action, ...]:
 
 
 def _look_again_s(seen: observe.Observed, record: results.Record, job: observe.StageJob, now: float) -> float | None:
-    """Return when time alone may change the answer: progress, the deadline, or a pod that does not turn up."""
+    """Return when time alone may change the answer: the deadline, or a pod that does not turn up.
+
+    Progress is no reason: who asks the pod wakes the run when it hears something new.
+    """
     if job.finished:
         return reports.LOST_AFTER_S if job.ended is None else None
     pod = job.newest
     if pod is None or pod.over or pod.started_s is None:
         return None
-    return max(0.0, min(PROGRESS_S, deadline.left_s(seen, record, now)))
+    return max(0.0, deadline.left_s(seen, record, now))

@@ -1,0 +1,123 @@
+"""Whatever the watches dropped, merged or brought late, and wherever the process died: the same end, step for step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from machine import sizes
+from machine.engines import Engines
+from machine.rollout_rules import Rules
+from machine.server import Fault
+from machine.simulation import Simulation
+from machine.stage_programs import StagePrograms
+from paceline.planning import kinds, plan
+from paceline.rollout.room import Rollout
+from paceline.training.room import Training
+from rollout import builders
+from training import builders as training
+
+WATCHED = [kind.kind for kind in (*kinds.OURS, *kinds.CHILDREN)]
+LONG_S = 100_000.0
+QUIET_S = 5_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mishap:
+    """What goes wrong with one pass."""
+
+    seconds: float
+    """Time that goes by before it; together less than any deadline."""
+    heard: frozenset[str]
+    """The kinds whose watch has brought anything since."""
+    crash_after: int | None
+    faults: Mapping[int, Fault]
+
+
+MISHAPS = st.lists(
+    st.builds(
+        Mishap,
+        seconds=st.floats(0.0, 25.0),
+        heard=st.frozensets(st.sampled_from(WATCHED)),
+        crash_after=st.none() | st.integers(0, 5),
+        faults=st.dictionaries(st.integers(0, 5), st.sampled_from(list(Fault)), max_size=2),
+    ),
+    max_size=20,
+)
+
+
+def suffer(sim: Simulation, mishaps: list[Mishap]) -> Simulation:
+    """Run passes to which the mishaps happen, then all others well."""
+    for one in mishaps:
+        sim.pass_time(one.seconds)
+        sim.watches.deliver(one.heard)
+        sim.operate(faults=one.faults, crash_after=one.crash_after)
+    sim.settle(within_s=LONG_S, quiet_s=QUIET_S)
+    return sim
+
+
+def rollout(speed: float) -> Simulation:
+    """Return a new SpeculativeDeployment whose candidate is of this speed."""
+
+    def look(action: plan.Action) -> None:
+        rules.wrote(action, sees_all=made.operator.sees_all)
+
+    made = Simulation(
+        Rollout(stage_image="paceline/stages:1"),
+        builders.deployment(),
+        now=builders.NOW,
+        programs=Engines,
+        look=look,
+    )
+    rules = Rules(made.server)
+    made.programs.speeds["EAGLE3 k=3"] = speed
+    return made
+
+
+def conditions(sim: Simulation) -> dict[str, tuple[str, str]]:
+    """Return status and reason of every condition."""
+    return {one["type"]: (one["status"], one["reason"]) for one in sim.resource["status"]["conditions"]}
+
+
+def rollout_end(sim: Simulation) -> dict[str, Any]:
+    """Return how a rollout ended and what is left of it."""
+    history = Rules(sim.server).history()
+    told = [(sim.programs.title(one.candidate[7:15]), one.decision, one.reason, one.rounds) for one in history.decided]
+    left = {kind.kind: len(sim.server.all(kind)) for kind in kinds.CHILDREN}
+    return {
+        "decided": told,
+        "serves": sim.resource["status"]["speculation"],
+        "conditions": conditions(sim),
+        "left": left,
+    }
+
+
+@pytest.mark.parametrize("speed", [1.5, 0.7], ids=["faster", "slower"])
+@sizes.sized(8, steps=1)
+@hypothesis.given(mishaps=MISHAPS)
+def test_rollout_ends_alike(speed, mishaps):
+    """The same records with as many rounds each, the same revision in service, the same conditions, as little left."""
+    assert rollout_end(suffer(rollout(speed), mishaps)) == rollout_end(suffer(rollout(speed), []))
+
+
+def training_end(sim: Simulation) -> dict[str, Any]:
+    """Return how a run ended, and how often each stage was tried."""
+    status = sim.resource["status"]
+    tried = {one["name"]: (one["state"], one["attempts"]) for one in status["stages"]}
+    return {"conditions": conditions(sim), "output": status["output"], "stages": tried, "phase": status["phase"]}
+
+
+@sizes.sized(15, steps=1)
+@hypothesis.given(mishaps=MISHAPS)
+def test_training_run_ends_alike(mishaps):
+    """Every stage was tried once, and the same head is published."""
+
+    def run() -> Simulation:
+        return Simulation(
+            Training(), training.resource(), now=training.NOW, programs=StagePrograms, look=lambda _action: None
+        )
+
+    assert training_end(suffer(run(), mishaps)) == training_end(suffer(run(), []))
