@@ -50,6 +50,13 @@ def test_wrong_question_is_a_usage_error(arguments: tuple[str, ...], capsys: pyt
     assert (said.out, said.err.startswith("paceline: ")) == ("", True)
 
 
+def test_absurd_parallelism_is_answered_at_once() -> None:
+    """No more GPUs than heads are ever tried."""
+    code, said = ask(path(KIMI), "--tp", "1000000000000")
+    assert (code, said["decision"]) == (3, "reject-at-tp1000000000000")
+    assert said["tp"]["allowed"] == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_text_says_first_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     """And every problem with its code."""
     assert main(["inspect", path("zai-org--GLM-4.7-Flash"), "--tp", "8"]) == 3

@@ -15,7 +15,7 @@ def allowed(model: Model, *, at_most: int = NODE_GPUS) -> list[int] | None:
     """Return the tensor-parallel sizes that divide a model; None when its heads are not known."""
     if model.attention_heads is None:
         return None
-    return [size for size in range(1, at_most + 1) if _divides(model, size)]
+    return [size for size in range(1, min(at_most, model.attention_heads) + 1) if _divides(model, size)]
 
 
 def fits(model: Model, size: int) -> bool | None:
