@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "faults": faults.verdicts(),
         "copyAgrees": _checked(recordings[0], options.seed, count=10 if options.quick else 200),
         "rows": rows,
-        "loads": loads.rates(runs=5 if options.quick else 400, seed=options.seed, spreads=(0.01, 0.03, 0.06)),
+        "loads": loads.rates(runs=max(5, runs // 10), seed=options.seed, spreads=(0.01, 0.03, 0.06)),
         "curves": _curves(recordings[0], choices[recordings[0].name], options, runs=runs // 4),
     }
     options.out.mkdir(parents=True, exist_ok=True)
