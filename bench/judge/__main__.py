@@ -66,7 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         conditions = noise.CONDITIONS[:1] if options.quick else noise.CONDITIONS
         for condition in conditions:
             source = _source(recording, condition, options.seed)
-            rows.append(_ours(rules.Paceline(max_rounds=options.max_rounds, budget_s=BUDGET_S), source, runs))
+            ours = rules.Paceline(max_rounds=options.max_rounds, budget_s=BUDGET_S)
+            rows.append(_ours("Paceline", ours, source, runs))
+            if condition.node:
+                told = dataclasses.replace(ours, node_spread_percent=100.0 * condition.node)
+                rows.append(_ours("Paceline, told of the nodes", told, source, runs))
             rows += [_rival(name, pair, source, runs) for name, pair in chosen.items()]
             _say(f"{recording.name}, {condition.name}: done")
     answer = {
@@ -81,16 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "curves": _curves(recordings[0], choices[recordings[0].name], options, runs=runs // 4),
     }
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "judge.json").write_text(json.dumps(answer, indent=1) + "\n")
+    (options.out / "judge.json").write_text(json.dumps(answer, separators=(",", ":")) + "\n")
     (options.out / "judge.md").write_text(report.tables(answer))
     report.plot(answer, options.out / "judge.svg")
     _say(report.tables(answer))
     return 0
 
 
-def _ours(rule: rules.Paceline, source: noise.Source, runs: int) -> dict[str, Any]:
+def _ours(name: str, rule: rules.Paceline, source: noise.Source, runs: int) -> dict[str, Any]:
     ends = {one.key: rule.run(source, runs=runs, truth=one.truth, gain=one.gain) for one in WANTED}
-    return _row("Paceline", rule.title, source, ends)
+    return _row(name, rule.title, source, ends)
 
 
 def _rival(name: str, pair: dict[bool, rules.Rival], source: noise.Source, runs: int) -> dict[str, Any]:

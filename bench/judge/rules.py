@@ -53,12 +53,14 @@ class Paceline:
     min_gain_percent: float = 3.0
     max_regression_percent: float = 3.0
     band_floor_percent: float = 80.0
+    node_spread_percent: float = 0.0
     budget_s: float = 900.0
 
     @property
     def title(self) -> str:
         """What it is called."""
-        return f"Paceline ({self.min_rounds} to {self.max_rounds} rounds, {self.confidence_percent:.0f} %)"
+        nodes = f", nodeSpreadPercent {self.node_spread_percent:g}" if self.node_spread_percent else ""
+        return f"Paceline ({self.min_rounds} to {self.max_rounds} rounds, {self.confidence_percent:.0f} %{nodes})"
 
     def policy(self, *, gain: bool) -> judge.Policy:
         """Return the same as the product's policy."""
@@ -93,8 +95,9 @@ class Paceline:
                 tuple(look / self.max_rounds for look in looks),
                 error=policy.error,
             )
-            lower, upper = _bounds(ratios[:, : 2 * number].mean(axis=2), tail)
-            lowest, highest = _bounds(ratios[:, : 2 * number], tail)
+            shared = np.sqrt(2.0) * self.node_spread_percent / 100.0
+            lower, upper = _bounds(ratios[:, : 2 * number].mean(axis=2), tail, shared)
+            lowest, highest = _bounds(ratios[:, : 2 * number], tail, shared)
             fails = (upper < bar) | (highest < floor).any(axis=1)
             passes = (lower > bar) & (lowest > floor).all(axis=1) & ~fails
             undecided = verdicts == OPEN
@@ -103,7 +106,7 @@ class Paceline:
         return verdicts, rounds
 
 
-def _bounds(samples: noise.Array, tail: float) -> tuple[noise.Array, noise.Array]:
+def _bounds(samples: noise.Array, tail: float, shared: float) -> tuple[noise.Array, noise.Array]:
     """Return the bounds of the mean along axis 1, as :func:`paceline.judge.interval.of_samples` has them."""
     count = samples.shape[1]
     mean = samples.mean(axis=1)
@@ -113,7 +116,10 @@ def _bounds(samples: noise.Array, tail: float) -> tuple[noise.Array, noise.Array
         (off[:, 1:] * off[:, :-1]).sum(axis=1) / squares + 1.0 / count, 0.0, interval.MOST_CORRELATION
     )
     spread = np.sqrt(squares / (count - 1) * (1.0 + correlation) / (1.0 - correlation))
-    half = student.quantile(tail, count - 1) * spread / np.sqrt(count)
+    half = np.hypot(
+        student.quantile(tail, count - 1) * spread / np.sqrt(count),
+        statistics.NormalDist().inv_cdf(1.0 - tail) * shared,
+    )
     return mean - half, mean + half
 
 
