@@ -9,14 +9,14 @@ is faster; and the first need not see the second. Nothing is kept in memory: aft
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from paceline.api import names
 from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.capacity import forecast
 from paceline.planning import fleet, kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import revisions, workloads
+from paceline.rollout import workloads
 
 ASKED: Final = "asked"
 GRANTED: Final = "granted"
@@ -40,14 +40,32 @@ def of(record: RolloutRecord, *, replicas: int, slot: str = "") -> Mapping[str, 
     return {digest: count for digest, count in arms.items() if digest and digest != record.stable}
 
 
-def labels(record: RolloutRecord, claim: Mapping[str, int]) -> dict[str, str]:
+def document(counts: Mapping[str, int], templates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a claim as its record keeps it: whole, since another watch may show the revision later than the record.
+
+    Args:
+        counts: pods by digest of their revision.
+        templates: rendered pod templates by digest.
+    """
+    found = {
+        digest: forecast.Claim.of(templates[digest]["spec"], count)
+        for digest, count in counts.items()
+        if digest in templates
+    }
+    return {
+        digest: {"count": claim.count, "requests": dict(claim.requests), "template": dict(claim.template)}
+        for digest, claim in found.items()
+    }
+
+
+def labels(record: RolloutRecord, claim: Mapping[str, Any]) -> dict[str, str]:
     """Return the label by which the ledger finds a record."""
     if not claim:
         return {}
     return {names.LABEL_CLAIM: ASKED if record.seating is Seating.ASKED else GRANTED}
 
 
-def annotations(claim: Mapping[str, int]) -> dict[str, str]:
+def annotations(claim: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotation that holds the claim."""
     return {names.ANNOTATION_CLAIM: json.dumps(claim, sort_keys=True)} if claim else {}
 
@@ -72,30 +90,29 @@ def promised(view: views.View, world: fleet.Fleet, place: Place) -> Sequence[for
         version = _number(meta["resourceVersion"])
         if meta["uid"] == place.record_uid or (is_asked and version > _number(place.resource_version)):
             continue
-        found += [((is_asked, version, meta["uid"]), claim) for claim in _claims(view, world, manifest)]
+        found += [((is_asked, version, meta["uid"]), claim) for claim in _claims(world, manifest)]
     ordered = [claim for _, claim in sorted(found, key=lambda one: one[0])]
     return [*_training(view, world), *ordered]
 
 
-def _claims(view: views.View, world: fleet.Fleet, manifest: plan.Manifest) -> Sequence[forecast.Claim]:
+def _claims(world: fleet.Fleet, manifest: plan.Manifest) -> Sequence[forecast.Claim]:
     meta = plan.metadata(manifest)
     owner = next((one["name"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
     try:
-        counts = {
-            str(key): int(count) for key, count in json.loads(meta["annotations"][names.ANNOTATION_CLAIM]).items()
-        }
+        claim = json.loads(meta["annotations"][names.ANNOTATION_CLAIM])
+        return [
+            forecast.Claim(
+                count=max(0, int(one["count"]) - _existing(world, meta["namespace"], owner=owner, digest=digest)),
+                requests={str(name): int(count) for name, count in one["requests"].items()},
+                template=dict(one["template"]),
+            )
+            for digest, one in claim.items()
+        ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return []  # somebody's hand; the scheduler decides
-    claims: list[forecast.Claim] = []
-    for digest, count in counts.items():
-        stored = view.get(kinds.CONTROLLER_REVISION, meta["namespace"], revisions.name(owner, digest))
-        if stored is not None:
-            existing = _existing(world, namespace=meta["namespace"], owner=owner, digest=digest)
-            claims.append(forecast.Claim.of(stored["data"]["template"]["spec"], max(0, count - existing)))
-    return claims
 
 
-def _existing(world: fleet.Fleet, *, namespace: str, owner: str, digest: str) -> int:
+def _existing(world: fleet.Fleet, namespace: str, *, owner: str, digest: str) -> int:
     wanted = {
         names.LABEL_DEPLOYMENT: names.label_value(owner),
         names.LABEL_PART: workloads.SERVER,

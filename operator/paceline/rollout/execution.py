@@ -49,10 +49,11 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     after = seen.history.with_(step.record) if step.record else seen.history
     wanted, draining_s = arms.wanted(seen, after, full=step.full, now=now)
     draft.actions += answer.found.actions
-    draft.actions += _missing_revisions(seen, after, answer)
+    made = _missing_revisions(seen, after, answer)
+    draft.actions += made
     if step.record is not None:
         stored = after.numbered(step.record.number)
-        draft.actions.append(_stored(seen, stored))
+        draft.actions.append(_stored(seen, stored, made))
     # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
@@ -70,8 +71,13 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     return draft.plan(told)
 
 
-def _stored(seen: observe.Observed, stored: records.Stored) -> plan.Action:
-    claim = claims.of(stored.record, replicas=seen.owner.spec.replicas, slot=turns.slot(seen, stored.record))
+def _stored(seen: observe.Observed, stored: records.Stored, made: Sequence[plan.Action]) -> plan.Action:
+    """Return the write of a record, with its claim on devices; ``made`` holds the revisions this pass creates."""
+    counts = claims.of(stored.record, replicas=seen.owner.spec.replicas, slot=turns.slot(seen, stored.record))
+    fresh = [one.manifest["data"] for one in made if isinstance(one, plan.Create)]
+    templates = {digest: revision.template for digest, revision in seen.revisions.items()}
+    templates |= {data["digest"]: data["template"] for data in fresh}
+    claim = claims.document(counts, templates)
     return records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels, claim=claim)
 
 

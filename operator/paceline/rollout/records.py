@@ -68,9 +68,9 @@ def read(manifest: plan.Manifest) -> Stored:
 
 
 def write(
-    stored: Stored, *, owner: plan.Manifest, labels: Mapping[str, str], claim: Mapping[str, int] | None = None
+    stored: Stored, *, owner: plan.Manifest, labels: Mapping[str, str], claim: Mapping[str, Any] | None = None
 ) -> plan.Create | plan.Apply:
-    """Return the write that makes the cluster hold ``stored``, with the pods it claims by digest of their revision."""
+    """Return the write that makes the cluster hold ``stored``, with what it claims in the ledger."""
     meta = plan.metadata(owner)
     manifest: dict[str, Any] = {
         "apiVersion": kinds.CONFIG_MAP.api_version,
