@@ -210,7 +210,7 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         progress=_progress(view, probes.values()),
         scrapes=_scrapes(view, servers.get(names.short(history.stable))),
         candidate_scrapes=_scrapes(view, _sharing(servers, history)),
-        draining_nodes=_draining(pods.get(workloads.SERVER, ())),
+        draining_nodes=_draining([*pods.get(workloads.SERVER, ()), *pods.get(workloads.COPY, ())]),
         living=frozenset(_label(pod, names.LABEL_REVISION) for pod in pods.get(workloads.SERVER, ()) if _lives(pod)),
         devices=view.fleet(),
         promised=_promised(view, history),
