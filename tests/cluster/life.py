@@ -93,7 +93,7 @@ class Life:
         play = await self._stages(pod)
         return None if play is None else dataclasses.replace(play, ip=liveusers.address(self.namespace))
 
-    async def ended(self, *, operator: harness.Operator | None = None, within_s: float = 150.0) -> None:
+    async def ended(self, *, operator: harness.Operator | None = None, within_s: float = 300.0) -> None:
         """Wait until the head is published, the candidate decided, and its losing arm and its Jobs gone.
 
         Args:
@@ -149,7 +149,7 @@ class Life:
             "served": await self._told(kinds.SPECULATIVE_DEPLOYMENT, SERVED),
         }
 
-    async def settles(self, wanted: EndState, *, within_s: float = 30.0) -> None:
+    async def settles(self, wanted: EndState, *, within_s: float = 90.0) -> None:
         """Wait until what is left is ``wanted``; fail with the difference."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):

@@ -112,6 +112,25 @@ async def test_suspended_run_frees_its_pods_and_resumes(api, namespace, running)
     assert running.lines("pass")
 
 
+async def test_evicted_stage_pod_is_replaced_and_charged_to_nobody(api, namespace, running):
+    """By the Eviction API, as a drain does: the stage runs again, and its one attempt is still the first."""
+    async with played_until(api, namespace, "train"):
+        await reached(api, namespace, is_training)
+        (pod,) = [one for one in await api.items(kinds.POD, namespace) if stage_of(one) == "train"]
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+        await api.server.request("POST", f"{path}/eviction", body=eviction)
+        # The kubelet's part: the pod ends by SIGTERM.
+        ended = kubeletless.Play(phase="Failed", exit_code=143, disrupted=True)
+        status = {"status": kubeletless.status_of(pod, ended)}
+        await api.merge(kinds.POD, namespace, pod["metadata"]["name"], status, subresource="status")
+    async with played(api, namespace):
+        stored = await reached(api, namespace, lambda status: status.get("phase") == "Complete")
+    attempts = {one["name"]: one["attempts"] for one in stored["status"]["stages"]}
+    assert attempts["Train"] == 1
+    assert running.lines("pass")
+
+
 async def test_job_deleted_in_mid_run_leaves_nothing(api, namespace, running):
     """Pods, Jobs and ConfigMaps go with it by their owner references; there is no finalizer to hold it."""
     async with played_until(api, namespace, "train"):

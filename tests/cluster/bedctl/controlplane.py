@@ -4,7 +4,7 @@ import json
 import urllib.error
 from pathlib import Path
 
-from bedctl import api, processes
+from bedctl import api, artefacts, processes
 from bedctl.errors import BedError
 from bedctl.record import Bed
 
@@ -43,6 +43,17 @@ def wait_ready(bed: Bed) -> None:
 
     api.wait_until(serves, what="The API server's readiness", timeout_s=READY_TIMEOUT_S, look_at=log)
     api.wait_until(accounts_exist, what="The default ServiceAccount", timeout_s=READY_TIMEOUT_S, look_at=log)
+
+
+def restart(bed: Bed) -> None:
+    """Kill the process, etcd with it, and start it again on the same data; return when it serves.
+
+    etcd does not sync to disk, but what it wrote is in the kernel's hands, which outlives the process.
+    """
+    running = processes.recorded(bed.layout, NAME)
+    processes.end([running] if running is not None else [])
+    start(bed, artefacts.BED.program("bed"))
+    wait_ready(bed)
 
 
 def is_running(bed: Bed) -> bool:

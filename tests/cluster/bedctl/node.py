@@ -60,6 +60,12 @@ def is_running(bed: Bed, number: int) -> bool:
     return processes.recorded(bed.layout, bed.layout.node_name(number)) is not None
 
 
+def lose(bed: Bed, number: int) -> None:
+    """Kill a node as a power cut would: kubelet, runtime and every container at once. It does not come back."""
+    running = processes.recorded(bed.layout, bed.layout.node_name(number))
+    processes.end([running] if running is not None else [])
+
+
 def enter(bed: Bed, number: int) -> list[str]:
     """Return the command that runs another one inside the node.
 
