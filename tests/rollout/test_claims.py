@@ -75,3 +75,21 @@ def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
     spoiled = stored("a", "19", seating=Seating.BESIDE)
     spoiled["metadata"]["annotations"] = {names.ANNOTATION_CLAIM: '{"x": 3}'}
     assert promised(stored("mine", "20", seating=Seating.ASKED), spoiled) == []
+
+
+def test_training_job_counts_until_its_pod_is_there_and_not_while_a_queue_holds_it() -> None:
+    """A stage's pod is about to be made; a suspended Job waits for its queue."""
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": builders.NAMESPACE, "labels": {names.LABEL_CLAIM: "granted"}},
+        "spec": {"template": TEMPLATE, "parallelism": 1},
+    }
+    pod = devices.pod("train-0")
+    pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "train"}
+
+    def of_jobs(manifest: dict[str, Any], pods: list[dict[str, Any]]) -> list[forecast.Claim]:
+        return list(claims.promised(Picture(store={("Job", "train"): manifest}), world(pods), PLACE))
+
+    assert [one.requests for one in of_jobs(job, [])] == [{devices.GPU: 8}]
+    assert of_jobs(job, [pod]) == []
+    assert of_jobs({**job, "spec": {**job["spec"], "suspend": True}}, []) == []

@@ -17,6 +17,8 @@ from paceline.workloads import engines, pods
 PART: Final = "stage"
 CONFIG_PART: Final = "stage-config"
 _CONFIG_KEY: Final = "stage.json"
+# Rollouts count the devices of a Job whose pod is not there yet as promised.
+_CLAIM: Final = {names.LABEL_CLAIM: "granted"}
 _QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 # In this order: what the user must change fails at once, what the cluster did is not charged, all else is a retry.
@@ -88,6 +90,7 @@ def _config_map(seen: observe.Observed, stage: Stage, config: stages.StageConfig
 def _job(seen: observe.Observed, stage: Stage, known: configs.Known, config_name: str) -> dict[str, Any]:
     labels = _labels(seen, stage, PART)
     queue = {_QUEUE_LABEL: seen.spec.queue.local_queue} if seen.spec.queue else {}
+    queue |= _CLAIM
     return {
         "apiVersion": kinds.JOB.api_version,
         "kind": kinds.JOB.kind,
