@@ -54,7 +54,7 @@ def waiting(reason: str, *, restarts: int = 0, ended: dict | None = None) -> dic
 
 def test_full_node_does_not_hold_a_rollout_for_ever() -> None:
     """defilantech/LLMKube#192: the new pod stayed Pending; here the wait ends, and the old pod serves all along."""
-    cluster = candidate()
+    cluster = candidate(rollout={**builders.rollout(), "deadlines": {"capacity": "1h"}})
     cluster.unschedulable[TITLE] = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     for pod in pods(cluster):
         cluster.remove(kinds.POD, pod["metadata"]["name"])
