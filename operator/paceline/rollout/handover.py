@@ -58,6 +58,9 @@ def sizes(seen: observe.Observed, history: records.History) -> Sizes | None:
     ready = len(new.ready) if new else 0
     if new is None or old is None or ready >= replicas:
         return None
+    if not old.replicas and not old.pods:
+        # It has given up all it had; what the new one still lacks waits for others' GPUs.
+        return None
     waits = any(pod.scheduled_at is None and pod.unschedulable for pod in new.pods)
     return Sizes(
         new=min(replicas, ready + 1),
