@@ -110,6 +110,19 @@ def test_node_lost_in_a_handover_costs_no_more_than_the_replica_that_was_lent() 
     assert sizes(cluster) == {HEAD: 3}
 
 
+def test_revision_that_has_given_up_all_it_had_goes() -> None:
+    """Its last node went to somebody else, so the new revision never gets all its replicas; nothing waits for that."""
+    cluster = full(2)
+    cluster.edit(speculation=builders.eagle3())
+    cluster.until(lambda: bool(history(cluster).last and history(cluster).last.rolls))
+    cluster.thief = True
+    cluster.settle(seconds=60.0, quiet_s=8000.0)
+    assert not cluster.thief
+    assert sizes(cluster) == {HEAD: 2}
+    assert cluster.serving() == HEAD
+    assert len(cluster.endpoints(cluster.store["Service", builders.NAME])) == 1
+
+
 def test_undo_rolls_back_the_same_way() -> None:
     """A person's undo on a full cluster takes one replica at a time too."""
     cluster = full(2)
