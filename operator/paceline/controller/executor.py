@@ -50,8 +50,8 @@ class Executor:
         self._fence = fence
         self._taken_over: dict[str, None] = {}
 
-    async def carry_out(self, key: Key, actions: Sequence[Action]) -> int:
-        """Carry out ``actions`` in order; return how many.
+    async def carry_out(self, key: Key, actions: Sequence[Action], *, done: Callable[[], None] = lambda: None) -> int:
+        """Carry out ``actions`` in order, and call ``done`` after each; return how many.
 
         Raises:
             ControllerError: of the first that failed; the rest was not tried.
@@ -66,6 +66,7 @@ class Executor:
                     await self._delete(key, action)
                 case _:
                     assert_never(action)
+            done()
         return len(actions)
 
     async def patch_status(self, key: Key, resource: Manifest, patch: dict[str, Any]) -> Manifest:

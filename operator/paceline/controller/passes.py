@@ -130,7 +130,8 @@ class Passes:
         refusal: errors.PermanentError | None = None
         written = 0
         try:
-            written = await tools.writes.carry_out(key, plan.actions)
+            # A pass that gets further each time is no failure in a row, even if none of them comes to its end.
+            written = await tools.writes.carry_out(key, plan.actions, done=lambda: tools.work.succeeded(key))
         except errors.PermanentError as error:
             refusal = error
             status, told = _refused(resource, plan, error, now=tools.time.wall())

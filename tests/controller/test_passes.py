@@ -1,0 +1,88 @@
+"""One pass over one resource, and how soon the next one is made."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from controller import builders, fakeserver
+from paceline.controller import executor, passes, queue, statuses, view
+from paceline.planning import kinds
+from paceline.planning.plan import Create, Plan
+
+FAILED_BEFORE = 5
+
+
+class TwoWrites:
+    """A room that wants two ConfigMaps."""
+
+    kind = kinds.DRAFT_TRAINING_JOB
+
+    def reconcile(self, _view, _key, _now):
+        """Return both writes."""
+        made = (Create(manifest=builders.config_map("first")), Create(manifest=builders.config_map("second")))
+        return Plan(actions=made)
+
+    def polled(self, _view, _key):
+        """Return nobody."""
+        return ()
+
+
+@pytest.fixture
+def server():
+    """Return an empty API server."""
+    return fakeserver.FakeServer()
+
+
+@pytest.fixture
+def work():
+    """Return a queue in which the key has failed several times in a row."""
+    made = queue.WorkQueue(
+        clock=builders.FakeClock(), backoff=queue.Backoff(base_s=1.0, max_s=1000.0, jitter=lambda: 0.0)
+    )
+    for _ in range(FAILED_BEFORE):
+        made.failed(builders.KEY)
+    return made
+
+
+@pytest.fixture
+def one(server, work):
+    """Return passes over the room."""
+    world, time = builders.World(), builders.FakeClock()
+    world.cache.put(kinds.DRAFT_TRAINING_JOB, builders.resource())
+    writes = executor.Executor(
+        server=server,
+        store=world.cache,
+        fresh=world.fresh,
+        time=time,
+        measured=world.measured,
+        fence=lambda: None,
+    )
+    return passes.Passes(
+        passes.Equipment(
+            rooms={"DraftTrainingJob": TwoWrites()},
+            look=lambda: view.CacheView(known=world.cache, heard=None, fleet=None),
+            fresh=world.fresh,
+            work=work,
+            writes=writes,
+            stored=statuses.StatusWriter(writes=writes),
+            told=None,
+            polls=SimpleNamespace(want=lambda _key, _polls: None),
+            time=time,
+            measured=world.measured,
+        )
+    )
+
+
+@pytest.mark.parametrize("status", [409, 422, 500])
+async def test_pass_that_wrote_something_before_it_failed_is_soon_repeated(server, work, one, status):
+    """It got further: with every second call failing, a plan of ten writes must not wait for minutes between two."""
+    server.faults.extend([lambda *_: None, lambda *_: fakeserver.refusal(status)])
+    assert await one.run(builders.KEY) in (passes.Outcome.RETRIED, passes.Outcome.REFUSED)
+    assert work.failed(builders.KEY) == 2.0
+
+
+async def test_pass_that_wrote_nothing_backs_off_ever_more(server, work, one):
+    """Nothing is better than before."""
+    server.faults.append(lambda *_: fakeserver.refusal(500))
+    assert await one.run(builders.KEY) is passes.Outcome.RETRIED
+    assert work.failed(builders.KEY) == 2.0 ** (FAILED_BEFORE + 1)
