@@ -1,5 +1,7 @@
 """The guard: users' traffic raises suspicion, a fresh measurement decides."""
 
+import itertools
+
 import pytest
 
 from paceline.api.measurement import BlockOutcome, Decision, Purpose
@@ -165,3 +167,18 @@ def test_guard_that_is_off_watches_nothing() -> None:
     cluster.settle()
     assert cluster.serving() == SPECULATING
     assert "guard" not in cluster.resource["status"]
+
+
+def test_pause_between_confirmations_grows_beyond_what_the_history_keeps(served: Cluster) -> None:
+    """Each costs the control's GPUs: one record in the history remembers the tries before it."""
+    served.edit(revisionHistoryLimit=1, guard={"window": "30s"})
+    served.crashing |= {SPECULATING, "None"}
+    for pod in served.objects(kinds.POD):
+        served.remove(kinds.POD, pod["metadata"]["name"])
+    pauses, ended = [], 0.0
+    for _ in range(5):
+        served.until(lambda: history(served).open is not None, passes=1000)
+        pauses.append(served.now - ended)
+        served.until(lambda: history(served).open is None, passes=1000)
+        ended = served.now
+    assert [one > 1.8 * before for before, one in itertools.pairwise(pauses[1:])] == [True, True, True]

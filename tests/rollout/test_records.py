@@ -131,6 +131,19 @@ def test_basis_of_stable_and_of_rejections_is_kept() -> None:
     assert [one.record.number for one in spare] == [1, 4, 5, 6]
 
 
+def test_last_confirmation_of_what_serves_is_kept() -> None:
+    """The pause before the guard's next try rests on it; one of an earlier stable goes."""
+    guards = [
+        decided(number, Decision.ABORTED, candidate=HEAD, serving=HEAD, stable=HEAD).model_copy(
+            update={"purpose": Purpose.GUARD}
+        )
+        for number in (2, 4, 5)
+    ]
+    promoted = decided(3, Decision.PROMOTED, candidate=HEAD, serving=HEAD, stable=BASE)
+    made = [BASELINE, guards[0], promoted, *guards[1:], rejected(6, OTHER, HEAD), rejected(7, OTHER, HEAD)]
+    assert [one.record.number for one in records.superfluous(history(*made), limit=1)] == [1, 2, 4, 6]
+
+
 def test_fullest_record_fits_a_config_map() -> None:
     """Blocks are refused before the API server would refuse the record."""
     block = Measurement(

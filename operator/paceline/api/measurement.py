@@ -269,6 +269,8 @@ class RolloutRecord(ApiModel):
     decided_at: ShortText | None = None
     guard_of: Annotated[int, pydantic.Field(ge=0)] = 0
     """For a confirmation by the guard: the number of the rollout it puts in question; else 0."""
+    earlier_confirmations: Annotated[int, pydantic.Field(ge=0)] = 0
+    """For the guard: confirmations of what serves before this one; their records may be gone, and the pause grows."""
     live_acceptance_length: float | None = None
     """For the guard: what users' own traffic showed when it became suspicious."""
     live_drafts: Annotated[int, pydantic.Field(ge=0)] = 0

@@ -49,6 +49,7 @@ def suspect(seen: observe.Observed, found: suspicion.Watch, now: float) -> Step 
         workload=promotion.workload,
         started_at=conditions.timestamp(now),
         guard_of=promotion.number,
+        earlier_confirmations=_confirmations(seen),
         live_acceptance_length=found.live.acceptance_length if found.live and not broken else None,
         live_drafts=found.live.drafts if found.live and not broken else 0,
         seating=seats.at_opening(seen, stable.inputs, stable=seen.history.stable) if stable else None,
@@ -69,16 +70,20 @@ def _broken(seen: observe.Observed, now: float) -> str:
     return ready.message.rstrip(".") if crashed and isinstance(ready, readiness.Failed) else ""
 
 
+def _confirmations(seen: observe.Observed) -> int:
+    """Return how many confirmations of what serves there were, those beyond the history's limit included."""
+    last = seen.history.last_confirmation
+    return last.earlier_confirmations + 1 if last else 0
+
+
 def _confirmed_lately(seen: observe.Observed, now: float) -> bool:
-    change = seen.history.last_change
-    since = change.number if change else 0
-    tries = [one for one in seen.history.decided if one.purpose is Purpose.GUARD and one.number > since]
-    if not tries or tries[-1].decided_at is None:
+    last = seen.history.last_confirmation
+    if last is None or last.decided_at is None:
         return False
     window = base.parse_duration(seen.owner.spec.guard.window).total_seconds()
-    doubled = 1 << min(len(tries) - 1, _MOST_DOUBLINGS)
+    doubled = 1 << min(last.earlier_confirmations, _MOST_DOUBLINGS)
     pause = min(PAUSE_WINDOWS * window * doubled, LONGEST_PAUSE_S)
-    return now < conditions.parse_timestamp(tries[-1].decided_at) + pause
+    return now < conditions.parse_timestamp(last.decided_at) + pause
 
 
 def advance(case: Case) -> Step:

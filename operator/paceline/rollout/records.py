@@ -12,7 +12,7 @@ import pydantic
 
 from paceline.api import names
 from paceline.api.conditions import RolloutReason
-from paceline.api.measurement import Decision, RolloutRecord
+from paceline.api.measurement import Decision, Purpose, RolloutRecord
 from paceline.planning import conditions, kinds, plan
 from paceline.rollout import claims
 
@@ -137,6 +137,13 @@ class History:
         return next((one for one in reversed(self.decided) if one.serving and one.serving != one.stable), None)
 
     @property
+    def last_confirmation(self) -> RolloutRecord | None:
+        """The guard's newest decision about the revision that serves, since it serves."""
+        since = self.last_change.number if self.last_change else 0
+        found = (one for one in reversed(self.decided) if one.purpose is Purpose.GUARD and one.number > since)
+        return next(found, None)
+
+    @property
     def next_number(self) -> int:
         """Number of the next rollout."""
         return max(self.floor, self.stored[-1].record.number if self.stored else 0) + 1
@@ -214,8 +221,11 @@ def decide(
 
 
 def superfluous(history: History, *, limit: int) -> Sequence[Stored]:
-    """Return the records that may go: not the newest ``limit``, nor what stable and the rejected digests rest on."""
-    basis = [history.promotion_of(history.stable), history.last_change]
+    """Return the records that may go.
+
+    The newest ``limit`` stay, and what stable, the guard's pause and the rejected digests rest on.
+    """
+    basis = [history.promotion_of(history.stable), history.last_change, history.last_confirmation]
     rejections = [history.refused(digest) for digest in history.rejected[:REMEMBERED_REJECTIONS]]
     kept = {record.number for record in (*basis, *rejections) if record is not None}
     return [one for one in history.stored[:-limit] if one.record.number not in kept]
