@@ -427,6 +427,15 @@ TRAINING_RULES = (
         ),
         message="workspace.subPath must not contain '..'",
     ),
+    Row(
+        id="training starts from a head that the trainer can read",
+        **_training(
+            good={"draft": {"startFrom": {"uri": "hf://organisation/head", "credentialsSecret": "hub"}}},
+            bad={"draft": {"startFrom": {"uri": "s3://bucket/head"}}},
+        ),
+        message="startFrom cannot be read from a bucket by the trainer; copy the head to a volume and use "
+        "pvc://CLAIM/PATH",
+    ),
 )
 
 TRAFFIC_RULES = (

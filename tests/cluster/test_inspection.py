@@ -59,8 +59,8 @@ def reason(status, kind):
     return next((one["reason"] for one in status.get("conditions", ()) if one["type"] == kind), "")
 
 
-async def test_training_for_a_target_with_working_mtp_is_skipped(api, namespace, operator):
-    """Nothing but the inspection has run; told to train all the same, a run starts."""
+async def test_training_for_a_target_with_working_mtp_is_skipped(api, namespace, operator, kubectl):
+    """Nothing but the inspection has run, and a person sees why; told to train all the same, a run starts."""
     job = api_builders.training_job("head")
     job["metadata"]["namespace"] = namespace
     async with playing(api, namespace, inspected(QWEN, names_of="qwen3.5-with-mtp")):
@@ -76,6 +76,10 @@ async def test_training_for_a_target_with_working_mtp_is_skipped(api, namespace,
         assert [one["metadata"]["labels"][names.LABEL_STAGE] for one in await api.items(kinds.POD, namespace)] == [
             "inspect"
         ]
+        shown = " ".join(kubectl("describe", "dtj", "head", "-n", namespace).split())
+        assert "Choice: native-mtp" in shown
+        assert "Decision: use-native-mtp" in shown
+        assert "Mtp: usable: declared (text_config.mtp_num_hidden_layers = 1), weights present" in shown
         told = api_builders.training_job("told", trainDespiteMtp=True)
         told["metadata"]["namespace"] = namespace
         await api.create(kinds.DRAFT_TRAINING_JOB, told)

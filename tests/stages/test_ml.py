@@ -66,11 +66,14 @@ class Run:
         fixed = {"PYTHONPATH": search, "HF_HUB_OFFLINE": "1", "HOME": str(root), "OMP_NUM_THREADS": "1"}
         self.environment = {**os.environ, **fixed}
 
-    def program(self, verb):
-        """Run the target's maker."""
+    def program(self, verb, *more):
+        """Run the target's maker and return what it printed."""
         path = Path(__file__).with_name("tiny_target.py")
-        command = [self.python, path, verb, self.root]
-        subprocess.run(command, env=self.environment, check=True)  # noqa: S603 - our own program
+        command = [self.python, path, verb, self.root, *more]
+        done = subprocess.run(  # noqa: S603 - our own program
+            command, env=self.environment, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
 
     def start(self, name, config, *, attempt):
         """Start a stage as a pod would; its report goes to <attempt>.report."""
@@ -93,19 +96,19 @@ class Run:
         return told.result
 
 
-def _training(run):
-    return stages.TrainConfig(
-        **run.common,
-        layers=1,
-        vocabulary_size=192,
-        auxiliary_layers=[0, 1, 2],
-        epochs=EPOCHS,
-        learning_rate=3e-3,
-        total_sequence_length=64,
-        ttt_steps=2,
-        seed=1,
-        hidden_states_path=str(run.root / "work" / "hidden"),
-    )
+def _training(run, **changes):
+    fields = {
+        "layers": 1,
+        "vocabulary_size": 192,
+        "auxiliary_layers": [0, 1, 2],
+        "epochs": EPOCHS,
+        "learning_rate": 3e-3,
+        "total_sequence_length": 64,
+        "ttt_steps": 2,
+        "seed": 1,
+        "hidden_states_path": str(run.root / "work" / "hidden"),
+    }
+    return stages.TrainConfig(**run.common, **fields | changes)
 
 
 def test_prepared_answers_are_learnt_and_counted(run):
@@ -135,6 +138,42 @@ def test_training_stopped_on_the_way_goes_on_and_is_published(run):
     assert len(result.accuracy_by_position) == 2
     assert saved.epoch < EPOCHS - 1 or not saved.ends_epoch
     _publish(run, result.checkpoint)
+
+
+def test_started_head_is_the_given_one_until_it_learns(run):
+    """At a learning rate of zero, what comes out is what went in: weights of another layout, by name and by token.
+
+    Its draft vocabulary is taken over where the sizes are equal; asked for another size, it is remapped, and tokens
+    that both have keep their rows.
+    """
+    run.program("head")
+    head = run.root / "head"
+    still = {"epochs": 1, "learning_rate": 0.0, "start": stages.TargetRef(path=str(head))}
+    first = run.stage("train", _training(run, **still), attempt="start-1")
+    told = json.loads(run.program("compare", head, first.checkpoint))
+    assert all(told["same"].values()), told
+    assert told["vocabulary"]
+    assert first.start == f"Started from 13 tensors of {head}. Its draft vocabulary of 192 was taken over."
+
+    still["start"] = stages.TargetRef(path=first.checkpoint)
+    second = run.stage("train", _training(run, **still, vocabulary_size=160), attempt="start-2")
+    told = json.loads(run.program("compare", first.checkpoint, second.checkpoint))
+    assert all(told["same"].values()), told
+    assert 0 < told["tokens"] < 160
+    assert second.start.endswith("The draft vocabulary was remapped: 160 tokens of this data for its 192.")
+
+
+def test_weights_of_another_shape_end_the_stage_for_good(run, tmp_path):
+    """A retry would meet the same tensor; the message names it and the field."""
+    head = tmp_path / "head"
+    head.mkdir()
+    config = json.loads((run.root / "target" / "config.json").read_text())
+    (head / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
+    builders.write_safetensors(head / "model.safetensors", {"fc.weight": (64, 64)})
+    start = stages.TargetRef(path=str(head))
+    process = run.start("train", _training(run, start=start, vocabulary_size=256), attempt="start-3")
+    assert process.wait(timeout=240) == stages.EXIT_PERMANENT
+    assert "tensor fc.weight is [64, 64] instead of [64, 192]" in run.report("start-3").error
 
 
 def _wait_for_epoch(work, epoch, process):

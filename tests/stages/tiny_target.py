@@ -2,6 +2,8 @@
 
 python tiny_target.py target ROOT      # target/ and prompts.jsonl
 python tiny_target.py states ROOT      # hidden states of the data set that Prepare made
+python tiny_target.py head ROOT        # head/: random weights in the original layout
+python tiny_target.py compare ROOT HEAD OTHER  # prints by tensor whether two heads are equal
 """
 
 import json
@@ -9,7 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -22,6 +24,7 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}{%
 ANSWER_TOKENS = 24
 PROMPTS = 48
 PROMPT_WORDS = 6
+DRAFT_TOKENS = 192
 
 
 def make_target(root: Path) -> None:
@@ -98,5 +101,70 @@ def write_states(root: Path) -> None:
     space.finish("Extract", workspace.Done(input_digest="sha256:states", folder=str(samples), result=result))
 
 
+def make_head(root: Path) -> None:
+    """Write an EAGLE-3 head of another width than the trainer would choose, and without its norms."""
+    torch.manual_seed(1)
+    kept = torch.arange(DRAFT_TOKENS) + torch.where(torch.arange(DRAFT_TOKENS) < DRAFT_TOKENS // 2, 0, 64)
+    hidden, width, keys = 64, 96, 32
+    shapes = {
+        "fc.weight": (hidden, 3 * hidden),
+        "norm.weight": (hidden,),
+        "lm_head.weight": (DRAFT_TOKENS, hidden),
+        "midlayer.hidden_norm.weight": (hidden,),
+        "midlayer.input_layernorm.weight": (hidden,),
+        "midlayer.post_attention_layernorm.weight": (hidden,),
+        "midlayer.self_attn.q_proj.weight": (hidden, 2 * hidden),
+        "midlayer.self_attn.k_proj.weight": (keys, 2 * hidden),
+        "midlayer.self_attn.v_proj.weight": (keys, 2 * hidden),
+        "midlayer.self_attn.o_proj.weight": (hidden, hidden),
+        "midlayer.mlp.gate_proj.weight": (width, hidden),
+        "midlayer.mlp.up_proj.weight": (width, hidden),
+        "midlayer.mlp.down_proj.weight": (hidden, width),
+    }
+    tensors = {name: (torch.randn(shape) * 0.1).bfloat16() for name, shape in shapes.items()}
+    target = json.loads((root / "target" / "config.json").read_text())
+    mask = torch.zeros(target["vocab_size"], dtype=torch.bool)
+    mask[kept] = True
+    tensors |= {"d2t": kept - torch.arange(DRAFT_TOKENS), "t2d": mask}
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": width,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 512,
+        "vocab_size": target["vocab_size"],
+        "draft_vocab_size": DRAFT_TOKENS,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(AUXILIARY), "use_aux_hidden_state": True},
+    }
+    (root / "head").mkdir()
+    (root / "head" / "config.json").write_text(json.dumps(config))
+    save_file(tensors, root / "head" / "model.safetensors", metadata={"format": "pt"})
+
+
+def compare(head: Path, other: Path) -> None:
+    """Print, by tensor of ``head`` under the trainer's names, whether ``other`` has the same; lm_head by token."""
+    ours, theirs = (load_file(folder / "model.safetensors") for folder in (head, other))
+    rows = [_by_token(tensors) for tensors in (ours, theirs)]
+    both = sorted(set(rows[0]) & set(rows[1]))
+    same = {"lm_head.weight": all(torch.equal(rows[0][token], rows[1][token]) for token in both)}
+    for name, tensor in ours.items():
+        place = name.replace("midlayer.", "layers.0.")
+        if place not in {"lm_head.weight", "d2t", "t2d"}:
+            same[place] = place in theirs and torch.equal(tensor, theirs[place])
+    print(json.dumps({"same": same, "tokens": len(both), "vocabulary": sorted(rows[1]) == sorted(rows[0])}))  # noqa: T201 - a program's answer
+
+
+def _by_token(tensors: dict[str, torch.Tensor]) -> dict[int, torch.Tensor]:
+    return {index + offset: tensors["lm_head.weight"][index] for index, offset in enumerate(tensors["d2t"].tolist())}
+
+
 if __name__ == "__main__":
-    {"target": make_target, "states": write_states}[sys.argv[1]](Path(sys.argv[2]))
+    if sys.argv[1] == "compare":
+        compare(Path(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        {"target": make_target, "states": write_states, "head": make_head}[sys.argv[1]](Path(sys.argv[2]))

@@ -7,9 +7,10 @@ import pytest
 from checkpoints import builders as checkpoints
 from paceline.api.conditions import TrainingReason
 from paceline.api.drafttrainingjob import Stage
+from paceline.checkpoints import head as heads
 from paceline.checkpoints import target as targets
 from paceline.planning import plan
-from paceline.training import observe, reconcile, results
+from paceline.training import jobs, observe, reconcile, results
 from training import builders
 
 QWEN, KIMI = "Qwen--Qwen3.5-397B-A17B", "moonshotai--Kimi-K2.5"
@@ -189,3 +190,108 @@ def test_secret_is_mounted_into_the_inspection_alone() -> None:
     record = inspected(KIMI, target=target)
     later = decide(record, is_started=True, target=target)
     assert "secretName" not in str([one.manifest for one in later.actions if isinstance(one, plan.Create)])
+
+
+LLAMA = "meta-llama--Llama-3.1-8B-Instruct"
+TOKENIZERS = ("sha256:" + "1" * 64, "sha256:" + "2" * 64)
+
+
+def with_start(tokenizers: tuple[str | None, str | None] = (None, None), **head: Any) -> plan.Plan:
+    """Return the plan of a Llama's run that is to start from an EAGLE-3 head; ``head`` changes its configuration."""
+    changes = {"draft": {"startFrom": {"uri": "hf://organisation/head"}}}
+    target = targets.read(checkpoints.config(LLAMA)).model_copy(update={"tokenizer_fingerprint": tokenizers[0]})
+    document = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": target.hidden_size,
+        "vocab_size": target.vocabulary_size,
+        "draft_vocab_size": 32000,
+        "num_hidden_layers": 1,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 16, 29]},
+        **head,
+    }
+    facts = heads.read(document, origin=heads.Origin(tokenizer_fingerprint=tokenizers[1]))
+    record = inspected(LLAMA, **changes)
+    read = record.inspection
+    assert read is not None
+    layers = {"auxiliary_layers": [2, 16, 29], "hidden_size": target.hidden_size, "layers": target.layers}
+    read = read.model_copy(update={"checkpoint": target, "head": facts, **layers})
+    return decide(record.with_stage(stage=Stage.INSPECT, result=read), **changes)
+
+
+def test_siblings_head_is_a_start_with_a_warning() -> None:
+    """Its tokens are the target's; status says what training starts from and what is doubted."""
+    found = with_start((TOKENIZERS[0], TOKENIZERS[0]), target_model_type="llama4")
+    told = found.status["checkpoint"]
+    assert found.status["startTime"]
+    assert told["choice"] == "warm-start"
+    assert told["reasons"][1] == "Training starts from the head at hf://organisation/head."
+    (sibling,) = [one for one in told["problems"] if one["code"] == "SiblingHead"]
+    assert sibling["severity"] == "warning"
+    assert "makes a good start for training" in sibling["message"]
+
+
+@pytest.mark.parametrize(
+    ("tokenizers", "head", "message"),
+    [
+        (TOKENIZERS, {}, "the head was trained for another tokenizer"),
+        ((None, None), {"vocab_size": 64000}, "the head's vocabulary has 64000 tokens and the target's 128256"),
+        ((None, None), {"hidden_size": 5120}, "the head reads hidden states of size 5120 and the target's have 4096"),
+        (
+            (None, None),
+            {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [3, 17, 30]}},
+            "so its first matrix would be given other states; set draft.auxiliaryLayers to [3, 17, 30]",
+        ),
+        ((None, None), {"num_hidden_layers": 2}, "set draft.layers to 2"),
+        ((None, None), {"architectures": ["Eagle3DeepseekV2ForCausalLM"]}, "is of type eagle3-mla"),
+        ((None, None), {"quantization_config": {"quant_method": "fp8"}}, "quantised (fp8)"),
+    ],
+    ids=["tokenizer", "vocabulary", "hidden-size", "aux-layers", "layers", "kind", "quantised"],
+)
+def test_head_whose_weights_would_mean_something_else_is_no_start(
+    tokenizers: tuple[str | None, str | None], head: dict[str, Any], message: str
+) -> None:
+    """Refused before the start, with what to change; nothing has failed, the spec may be edited."""
+    found = with_start(tokenizers, **head)
+    said = condition(found, "Accepted")
+    assert (said["status"], said["reason"]) == ("False", "StartUnfit")
+    assert said["message"].startswith("In draft.startFrom, the head")
+    assert message in said["message"]
+    assert "startTime" not in found.status
+
+
+def test_numbers_of_the_other_convention_are_a_doubt_and_not_shifted() -> None:
+    """SGLang's default names the same tensors one lower; only people know which was meant."""
+    found = with_start(eagle_config={"eagle_aux_hidden_state_layer_ids": [1, 15, 28]})
+    assert found.status["startTime"]
+    assert "HeadAuxLayerConvention" in {one["code"] for one in found.status["checkpoint"]["problems"]}
+
+
+def test_head_that_cannot_be_read_is_no_start() -> None:
+    """Whatever Inspect met is told under the field's name."""
+    changes = {"draft": {"startFrom": {"uri": "pvc://heads/none"}}}
+    record = inspected(LLAMA, **changes)
+    read = record.inspection
+    assert read is not None
+    read = read.model_copy(update={"head_problems": ["head folder /x does not exist; correct the draft's uri"]})
+    said = condition(decide(record.with_stage(stage=Stage.INSPECT, result=read), **changes), "Accepted")
+    assert said["reason"] == "StartUnfit"
+    assert said["message"] == "In draft.startFrom, head folder /x does not exist; correct draft.startFrom.uri."
+
+
+def test_start_is_mounted_where_it_is_read_and_nowhere_else() -> None:
+    """By Inspect, with its Secret, and by Train; an edit of it is inspected again."""
+    draft = {"startFrom": {"uri": "pvc://shelf/head", "credentialsSecret": "hub"}}
+    spec = observe.DraftTrainingJobSpec.model_validate(builders.spec(draft=draft))
+    assert observe.inspect_digest(spec) != builders.record(Stage.INSPECT).of(Stage.INSPECT).input_digest
+    mounted = {}
+    for stage in Stage:
+        record = inspected(LLAMA, draft=draft, done=tuple(builders.before(stage))[1:])
+        record = results.Record() if stage is Stage.INSPECT else record
+        job = builders.resource(draft=draft)
+        seen = observe.observe(builders.FakeView(job), job)
+        volumes = jobs.render(seen, record, stage).job["spec"]["template"]["spec"]["volumes"]
+        claims = {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
+        mounted[stage] = ("shelf" in claims, "hub" in str(volumes))
+    reads = {Stage.INSPECT: (True, True), Stage.TRAIN: (True, False)}
+    assert mounted == {stage: reads.get(stage, (False, False)) for stage in Stage}

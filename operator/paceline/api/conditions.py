@@ -47,6 +47,7 @@ class TrainingReason(StrEnum):
     TARGET_READ = "TargetRead"  # True
     SOURCE_UNREADABLE = "SourceUnreadable"  # False: the source is missing or lacks a file; ends when the spec changes
     TARGET_UNFIT = "TargetUnfit"  # False: no head can be trained so; ends when the spec changes, or the engine
+    START_UNFIT = "StartUnfit"  # False: training cannot start from draft.startFrom; ends when the spec changes
     WORKSPACE_TOO_SMALL = "WorkspaceTooSmall"  # False, or Failed=True: hidden states exceed workspace.size
     FOREIGN_OBJECT = "ForeignObject"  # False: an object with our name belongs to another; ends when it is gone
     OBJECT_REFUSED = "ObjectRefused"  # False: the API server will not have what the spec leads to; its own message

@@ -22,7 +22,7 @@ from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import Condition
 from paceline.api.engine import EngineSpec
 from paceline.api.podparts import PodTemplate
-from paceline.api.sources import ModelSource, PromptSource, SourceUri
+from paceline.api.sources import DraftSource, ModelSource, PromptSource, SourceUri
 
 
 class Stage(StrEnum):
@@ -76,13 +76,24 @@ class ExtractionSpec(ApiModel):
 
 
 class DraftSpec(ApiModel):
-    """Shape of the head."""
+    """Shape of the head, and what it starts from."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="!has(self.startFrom) || !self.startFrom.uri.startsWith('s3://')",
+            message="startFrom cannot be read from a bucket by the trainer; copy the head to a volume and use "
+            "pvc://CLAIM/PATH",
+        ),
+    )
 
     layers: Annotated[int, pydantic.Field(ge=1, le=8)] = 1
     vocabulary_size: Annotated[int, pydantic.Field(ge=256, le=1_000_000)] = 32000
     """Size of the draft vocabulary; the most frequent tokens of the data are kept."""
     auxiliary_layers: Annotated[list[Annotated[int, pydantic.Field(ge=0, le=1000)]], list_field(max_items=8)] = []
     """Layers whose inputs the head reads; empty for EAGLE-3's own choice: 2, the middle, and the last but two."""
+    start_from: DraftSource | None = None
+    """EAGLE-3 head whose weights the training starts from, such as a sibling's with the same tokenizer. It must read
+    the same layers and have as many of its own; the width of its decoder and its norms are taken over."""
 
 
 class TrainingSpec(ApiModel):

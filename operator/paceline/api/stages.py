@@ -106,6 +106,10 @@ class TrainConfig(StageConfig):
     ttt_steps: int
     seed: int
     hidden_states_path: PodPath
+    start: TargetRef | None = None
+    """The head to start from; None for random weights."""
+    start_manifest_digest: Digest | None = None
+    """What its manifest.json must hash to, when it is known."""
 
 
 class EvaluateConfig(StageConfig):
@@ -191,6 +195,8 @@ class TrainResult(ApiModel):
     accuracy_by_position: list[float] = []
     """Teacher-forced, on the trainer's own validation part."""
     loss: float | None = None
+    start: Message = ""
+    """What was taken from the head that the training started from; empty for random weights."""
 
 
 class EvaluateResult(ApiModel):

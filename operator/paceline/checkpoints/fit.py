@@ -124,6 +124,12 @@ def check_extraction(target: TargetCheckpoint, serving: Serving) -> list[Problem
     return check_eagle3(target, serving)
 
 
+def check_kinship(target: TargetCheckpoint, head: HeadCheckpoint, *, target_name: str = "") -> list[Problem]:
+    """Return what the shapes, layers and origin of a head say against this target, whatever engine runs the two."""
+    found = [*_sizes(target, head), *auxiliary.check(head, target)]
+    return found + _doubled(found, lineage.check(head, target, target_name=target_name))
+
+
 def check_head(target: TargetCheckpoint, head: HeadCheckpoint, serving: Serving) -> list[Problem]:
     """Return what stands against drafting for a target with a head."""
     if head.head_type is HeadType.UNKNOWN:

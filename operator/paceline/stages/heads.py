@@ -37,7 +37,7 @@ def read(
     try:
         place = reading.open_place(head)
         folder = place.folder
-        found = list(_of_manifest(place, manifest_digest))
+        found = list(of_manifest(place, manifest_digest))
         if place.is_whole:
             list(target_files.weight_files(folder))
         facts = checkpoint_facts.of_head(place.files)
@@ -49,7 +49,7 @@ def read(
     return Reading(problems=[problem[:_LIMIT] for problem in found], facts=facts)
 
 
-def _of_manifest(place: reading.Place, wanted: str | None) -> Iterator[str]:
+def of_manifest(place: reading.Place, wanted: str | None) -> Iterator[str]:
     """Yield where the head's manifest is another than the wanted one, or names other files."""
     path = place.folder / publish.MANIFEST
     if not path.is_file():

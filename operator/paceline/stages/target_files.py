@@ -50,6 +50,12 @@ def locate(target: stages.TargetRef, *, weights: bool, token: str | None = None)
     return _fetch(target, (*_SMALL_PATTERNS, *outer_files(folder)), token) if weights else folder
 
 
+def locate_whole(source: stages.TargetRef) -> Path:
+    """Return the folder of a checkpoint with all its safetensors; the errors are those of ``locate``."""
+    folder = locate(source, weights=False)
+    return folder if source.path.startswith("/") else _fetch(source, (*_SMALL_PATTERNS, "*.safetensors"), None)
+
+
 def outer_files(folder: Path) -> list[str]:
     """Return the names of the weight files that hold embeddings, final norm or output matrix, as the index says."""
     index = folder / INDEX

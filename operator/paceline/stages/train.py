@@ -16,6 +16,7 @@ from paceline.stages import (
     extract,
     jsonl,
     prepare,
+    start,
     target_files,
     trainer_environment,
     vocabulary,
@@ -28,6 +29,10 @@ from paceline.stages.failures import PermanentError, TransientError
 CHECKPOINTS: Final = "checkpoints"
 EVENTS_VARIABLE: Final = "PACELINE_TRAINER_EVENTS"
 STAGING_VARIABLE: Final = "PACELINE_TRAINER_STAGING"
+START_VARIABLE: Final = "PACELINE_TRAINER_START"
+"""Folder of this training's work, when its weights are to be those of a head."""
+HEAD_VARIABLE: Final = "PACELINE_TRAINER_HEAD"
+"""Folder of that head."""
 _EVENT_TAIL_BYTES: Final = 8192
 
 
@@ -48,7 +53,11 @@ def run(config: stages.TrainConfig, context: Context) -> stages.TrainResult:
     final = final or _train(config, context, folder=folder, dataset=dataset, samples=Path(states.folder))
     by_position, loss = checkpoints.accuracies(final)
     result = stages.TrainResult(
-        checkpoint=str(final.folder), epochs=config.epochs, accuracy_by_position=by_position, loss=loss
+        checkpoint=str(final.folder),
+        epochs=config.epochs,
+        accuracy_by_position=by_position,
+        loss=loss,
+        start=start.made(config, folder),
     )
     context.workspace.finish("Train", workspace.Done(input_digest=digest, folder=folder.name, result=result))
     return result
@@ -56,7 +65,10 @@ def run(config: stages.TrainConfig, context: Context) -> stages.TrainResult:
 
 def input_digest(config: stages.TrainConfig, states_digest: str) -> str:
     """Return the digest of all that decides the head."""
-    shape = config.model_dump(mode="json", exclude={"job_name", "job_uid", "workspace", "hidden_states_path", "stage"})
+    # A field that came later counts only when it is set: a training under way goes on after an upgrade.
+    unset = {name for name in ("start", "start_manifest_digest") if getattr(config, name) is None}
+    places = {"job_name", "job_uid", "workspace", "hidden_states_path", "stage"}
+    shape = config.model_dump(mode="json", exclude=places | unset)
     return names.digest({"states": states_digest, "training": shape})
 
 
@@ -69,7 +81,7 @@ def arguments(
     folder: Path,
     maps: tuple[Path, Path] | None,
 ) -> list[str]:
-    """Return the arguments of ``speculators train``; the child adds what only a CPU needs."""
+    """Return the arguments of ``speculators train`` but for the decoder's; the child adds what only a CPU needs."""
     options: dict[str, Any] = {
         "speculator-type": "eagle3",
         "verifier-name-or-path": target,
@@ -79,7 +91,6 @@ def arguments(
         "log-dir": folder / "logs",
         "logger": "",
         "on-missing": "raise",
-        "num-layers": config.layers,
         "epochs": config.epochs,
         "lr": config.learning_rate,
         "total-seq-len": config.total_sequence_length,
@@ -116,13 +127,19 @@ def _train(
     root = folder / CHECKPOINTS
     checkpoints.discard_partial(root)
     target = target_files.locate(config.target, weights=True)
-    maps = _write_maps(config, context, target=target, dataset=dataset, folder=folder)
+    begun = start.open_start(config, context, folder=folder, goes_on=bool(checkpoints.whole(root)))
+    tokens = begun.decisions.tokens if begun else None
+    maps = _write_maps(config, context, target=target, dataset=dataset, folder=folder, tokens=tokens)
     events = folder / "events" / f"{context.workspace.attempt}.jsonl"
     environment = trainer_environment.variables() | {
         EVENTS_VARIABLE: str(events),
         STAGING_VARIABLE: str(context.workspace.scratch(folder)),
     }
+    if begun and begun.head:
+        environment |= {START_VARIABLE: str(folder), HEAD_VARIABLE: str(begun.head)}
     flags = arguments(config, target=target, dataset=dataset, samples=samples, folder=folder, maps=maps)
+    # A head that is started from brings its own decoder, which the trainer takes whole or not at all.
+    flags += begun.flags if begun else [f"--num-layers={config.layers}"]
     context.progress.phase(_share_done(root, config), "loading the trainer")
     code, tail = children.run(
         [*_launcher(), "paceline.stages.trainer_process", *flags],
@@ -131,6 +148,9 @@ def _train(
         tick=_teller(events, context, epochs=config.epochs),
     )
     final = checkpoints.final(root, epochs=config.epochs)
+    note = start.read_note(folder)
+    if note and note.refused:
+        raise PermanentError(note.refused)
     if final is None:
         raise TransientError(
             f"the trainer ended (exit code {code}) without epoch {config.epochs}'s checkpoint: {tail[-600:]}"
@@ -147,7 +167,13 @@ def _launcher() -> list[str]:
 
 
 def _write_maps(
-    config: stages.TrainConfig, context: Context, *, target: Path, dataset: Path, folder: Path
+    config: stages.TrainConfig,
+    context: Context,
+    *,
+    target: Path,
+    dataset: Path,
+    folder: Path,
+    tokens: list[int] | None,
 ) -> tuple[Path, Path] | None:
     """Return the files of the two vocabulary maps, or None when the draft keeps the target's whole vocabulary."""
     document = target_files.read_json(target / target_files.CONFIG)
@@ -156,8 +182,12 @@ def _write_maps(
         return None
     home = folder / "vocabulary"
     if not home.is_dir():
-        chosen = vocabulary.choose(
-            extract.load_frequencies(dataset), draft_size=config.vocabulary_size, target_size=size
+        chosen = (
+            sorted(tokens)
+            if tokens is not None and len(tokens) == config.vocabulary_size
+            else vocabulary.choose(
+                extract.load_frequencies(dataset), draft_size=config.vocabulary_size, target_size=size
+            )
         )
         scratch = context.workspace.scratch(folder)
         vocabulary.write_maps(

@@ -18,7 +18,7 @@ from speculators.train.config import TrainConfig
 from speculators.train.trainer import Trainer
 
 from paceline.podside import clock as clocks
-from paceline.stages import checkpoints, jsonl, train
+from paceline.stages import checkpoints, jsonl, start, start_weights, train, workspace
 from paceline.stages.cpu import hardware
 from paceline.stages.cpu import trainer as cpu_trainer
 
@@ -112,9 +112,31 @@ def main() -> None:
         cpu_trainer.apply()
     signal.signal(signal.SIGTERM, _stop_after_this_step)
     cli.Trainer = HeadTrainer
+    if folder := os.environ.get(train.START_VARIABLE):
+        _start_from(Path(os.environ[train.HEAD_VARIABLE]), Path(folder))
     cli.main(TrainConfig.resolve(arguments))
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def _start_from(head: Path, folder: Path) -> None:
+    """Make the trainer's new head begin with the weights of ``head``."""
+    build = cli.build_draft_model
+
+    def build_started(*arguments: Any, **settings: Any) -> Any:
+        model = build(*arguments, **settings)
+        try:
+            note = start_weights.lay_over(model, head, start.read_decisions(folder).tokens)
+        except start_weights.UnfitError as error:
+            said = f"draft.startFrom: {head} cannot be started from: {error}; name another head, or remove startFrom"
+            note = start.Note(refused=said)
+        if int(os.environ.get("RANK", "0")) == 0:
+            workspace.write_atomically(start.note_path(folder), note.model_dump_json(by_alias=True).encode())
+        if note.refused:
+            sys.exit(note.refused)
+        return model
+
+    cli.build_draft_model = build_started
 
 
 def _stop_after_this_step(*_: object) -> None:

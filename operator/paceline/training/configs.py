@@ -11,6 +11,7 @@ from paceline.workloads import pods
 
 SERVER_URL: Final = f"http://127.0.0.1:{stages.ENGINE_PORT}"
 TARGET_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/target"
+START_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/head"
 PROMPTS_FILE: Final = f"{stages.PROMPTS_DIR}/prompts.jsonl"
 # Inspect leaves nothing behind. Mounting the workspace there could bind a volume that waits for its first consumer to a
 # node without the accelerators that the later stages need.
@@ -49,6 +50,12 @@ class Known:
             trust_remote_code=target.trust_remote_code,
         )
 
+    @property
+    def start(self) -> stages.TargetRef | None:
+        """The head to start from, likewise; None for random weights."""
+        source, place = self.spec.draft.start_from, self.folders.start
+        return stages.TargetRef(path=place.path, revision=source.revision) if source and place else None
+
 
 def known(seen: observe.Observed, record: results.Record) -> Known:
     """Return what the next stage's pod is made from."""
@@ -81,8 +88,22 @@ def _inspect(known: Known) -> stages.StageConfig:
             "target": target.model_copy(update={"credentials_path": TARGET_CREDENTIALS if secret else None}),
             "workspace": _INSPECT_WORKSPACE,
             "auxiliary_layers": known.spec.draft.auxiliary_layers,
+            **_inspected_start(known),
         }
     )
+
+
+def _inspected_start(known: Known) -> dict[str, object]:
+    """Return what Inspect is told of the head to start from; nothing without one."""
+    source, start = known.spec.draft.start_from, known.start
+    if source is None or start is None:
+        return {}
+    return {
+        "head_path": start.path,
+        "head_revision": start.revision,
+        "head_manifest_digest": source.manifest_digest,
+        "head_credentials_path": START_CREDENTIALS if source.credentials_secret else None,
+    }
 
 
 def _prepare(known: Known) -> stages.StageConfig:
@@ -131,6 +152,8 @@ def _train(known: Known) -> stages.StageConfig:
             "ttt_steps": training.ttt_steps,
             "seed": training.seed,
             "hidden_states_path": known.folders.hidden_states,
+            "start": known.start,
+            "start_manifest_digest": draft.start_from.manifest_digest if draft.start_from else None,
         }
     )
 

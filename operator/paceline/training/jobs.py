@@ -151,6 +151,8 @@ def _claims(stage: Stage, known: configs.Known) -> pods.Storage:
     if stage is not Stage.INSPECT:
         locations.append(folders.workspace)
         writable.add(folders.workspace.claim)
+    if stage in {Stage.INSPECT, Stage.TRAIN} and folders.start:
+        locations.append(folders.start)
     if stage is Stage.PREPARE and folders.prompts:
         locations.append(folders.prompts)
     if stage is Stage.PUBLISH:
@@ -162,12 +164,24 @@ def _claims(stage: Stage, known: configs.Known) -> pods.Storage:
 def _documents(stage: Stage, known: configs.Known, config_name: str) -> pods.Storage:
     """Return the files that only the main container reads."""
     config = pods.config_map_storage(config_map=config_name, key=_CONFIG_KEY, path=stages.CONFIG_PATH)
-    secret = known.spec.target.credentials_secret
-    if stage is Stage.INSPECT and secret:
-        return pods.join(config, pods.secret_storage(secret=secret, path=configs.TARGET_CREDENTIALS))
+    if stage is Stage.INSPECT:
+        return _credentials(known, config)
     prompts = known.spec.data.prompts.config_map
     if stage is not Stage.PREPARE or prompts is None:
         return config
     return pods.join(
         config, pods.config_map_storage(config_map=prompts.name, key=prompts.key, path=configs.PROMPTS_FILE)
     )
+
+
+def _credentials(known: configs.Known, storage: pods.Storage) -> pods.Storage:
+    """Return ``storage`` with the Secrets of the sources that Inspect reads."""
+    start = known.spec.draft.start_from
+    wanted = {
+        configs.TARGET_CREDENTIALS: known.spec.target.credentials_secret,
+        configs.START_CREDENTIALS: start.credentials_secret if start else None,
+    }
+    for path, secret in wanted.items():
+        if secret:
+            storage = pods.join(storage, pods.secret_storage(secret=secret, path=path))
+    return storage

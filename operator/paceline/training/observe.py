@@ -115,7 +115,9 @@ def inspect_digest(spec: DraftTrainingJobSpec) -> str:
         "auxiliaryLayers": spec.draft.auxiliary_layers,
         "trainer": spec.trainer.wire(),
     }
-    return names.digest(read)
+    # Absent from the digest when unset: an upgrade must not inspect anything again.
+    start = spec.draft.start_from
+    return names.digest(read | ({"startFrom": start.wire()} if start else {}))
 
 
 def job_name(resource: plan.Manifest, stage: Stage, digest: str) -> str:

@@ -16,6 +16,8 @@ class Places:
     output: sources.Location
     prompts: sources.Location | None
     """File on a volume; None when the prompts come from a ConfigMap."""
+    start: sources.Location | None = None
+    """The head to start from; None for random weights."""
 
     @property
     def hidden_states(self) -> str:
@@ -43,4 +45,5 @@ def locate(spec: DraftTrainingJobSpec, uid: str) -> Places:
         workspace=sources.locate(f"pvc://{space.claim_name}/{below}"),
         output=sources.locate(spec.output.uri),
         prompts=sources.locate(spec.data.prompts.uri) if spec.data.prompts.uri else None,
+        start=sources.locate(spec.draft.start_from.uri) if spec.draft.start_from else None,
     )

@@ -266,7 +266,8 @@ def _made(result: stages.AnyStageResult) -> str:
             f"{result.agreement_percent:.1f} % of cases."
         )
     if isinstance(result, stages.TrainResult):
-        return f"{result.epochs} epochs." + (f" Loss {result.loss:.3f}." if result.loss is not None else "")
+        loss = f" Loss {result.loss:.3f}." if result.loss is not None else ""
+        return wording.clip(f"{result.epochs} epochs.{loss}" + (f" {result.start}" if result.start else ""))
     if isinstance(result, stages.EvaluateResult):
         return f"Acceptance length {result.acceptance_length:.3f} on {result.prompts} held-out prompts."
     return f"Manifest {names.short(result.manifest_digest)}."

@@ -5,6 +5,7 @@ hands out no hidden states, a volume that cannot hold them) refuses the spec; th
 starts the spec may be edited. A run that has started is not judged again: a newer table must not stop what goes well.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from paceline.api import sources
 from paceline.api.checkpoint import CheckpointStatus, Problem, Severity
 from paceline.api.conditions import TrainingReason
 from paceline.api.drafttrainingjob import DraftTrainingJobSpec, Stage
-from paceline.checkpoints import auxiliary, decision, estimates, fit, inspection, summary, support
+from paceline.checkpoints import auxiliary, decision, estimates, fit, inspection, start, summary, support
 from paceline.checkpoints import problems as messages
 from paceline.engines import base as engine_base
 from paceline.planning import conditions
@@ -54,25 +55,34 @@ def refusal(seen: observe.Observed, record: results.Record) -> Refusal | None:
         message = f"{seen.spec.target.uri} cannot be read by the trainer's tools; copy it to a volume and use pvc://CLAIM/PATH."
         return Refusal(reason=TrainingReason.TARGET_UNFIT, message=wording.clip(message))
     found = inspect(seen.spec, record)
-    if found is None:
-        return None
-    wrong = [
-        one
-        for one in [
+    return (_unfit(seen.spec, record, found) or _too_large(seen.spec, record)) if found else None
+
+
+def _unfit(spec: DraftTrainingJobSpec, record: results.Record, found: inspection.Inspection) -> Refusal | None:
+    """Return what of target, engine or the head to start from forbids the run."""
+    of_target = _errors(
+        [
             *found.target.problems,
             *fit.check_target(found.target, found.serving),
             *fit.check_extraction(found.target, found.serving),
-            *auxiliary.check_wanted(seen.spec.draft.auxiliary_layers, found.target),
+            *auxiliary.check_wanted(spec.draft.auxiliary_layers, found.target),
         ]
-        if one.severity is Severity.ERROR
-    ]
-    if wrong:
-        return Refusal(reason=TrainingReason.TARGET_UNFIT, message=_sentences(wrong))
-    estimate = estimate_of(seen.spec, record)
-    too_small = _too_small(seen.spec, estimate.hidden_bytes) if estimate else []
-    if too_small:
-        return Refusal(reason=TrainingReason.WORKSPACE_TOO_SMALL, message=_sentences(too_small))
-    return None
+    )
+    if of_target:
+        return Refusal(reason=TrainingReason.TARGET_UNFIT, message=_sentences(of_target))
+    of_start = _errors(_of_start(spec, record))
+    return Refusal(reason=TrainingReason.START_UNFIT, message=_sentences(of_start)) if of_start else None
+
+
+def _too_large(spec: DraftTrainingJobSpec, record: results.Record) -> Refusal | None:
+    """Return that the hidden states do not fit the volume."""
+    estimate = estimate_of(spec, record)
+    too_small = _too_small(spec, estimate.hidden_bytes) if estimate else []
+    return Refusal(reason=TrainingReason.WORKSPACE_TOO_SMALL, message=_sentences(too_small)) if too_small else None
+
+
+def _errors(found: Sequence[Problem]) -> list[Problem]:
+    return [one for one in found if one.severity is Severity.ERROR]
 
 
 def inspect(spec: DraftTrainingJobSpec, record: results.Record) -> inspection.Inspection | None:
@@ -115,7 +125,36 @@ def status(spec: DraftTrainingJobSpec, record: results.Record) -> CheckpointStat
     if found is None:
         return None
     estimate = estimate_of(spec, record)
-    return summary.summarise(found, estimate=_in_words(estimate, is_exact=record.preparation is not None))
+    return summary.summarise(
+        _with_start(found, spec, record), estimate=_in_words(estimate, is_exact=record.preparation is not None)
+    )
+
+
+def _with_start(
+    found: inspection.Inspection, spec: DraftTrainingJobSpec, record: results.Record
+) -> inspection.Inspection:
+    """Return the inspection with the head that training starts from, and what is to be said of it."""
+    source, result = spec.draft.start_from, record.inspection
+    if source is None or result is None:
+        return found
+    said = _of_start(spec, record)
+    decided = found.decision
+    if decided.choice is decision.Choice.TRAIN and messages.is_valid(said):
+        reasons = (*decided.reasons[:1], f"Training starts from the head at {source.uri}.")
+        decided = dataclasses.replace(decided, choice=decision.Choice.WARM_START, reasons=reasons)
+    return dataclasses.replace(found, head=result.head, decision=decided, problems=(*found.problems, *said))
+
+
+def _of_start(spec: DraftTrainingJobSpec, record: results.Record) -> list[Problem]:
+    """Return what is to be said of the head that training is to start from; nothing without one."""
+    result = record.inspection
+    if spec.draft.start_from is None or result is None or result.checkpoint is None:
+        return []
+    unread = [start.unreadable(one) for one in result.head_problems]
+    if result.head is None:
+        return unread or [start.unreadable("its files were not read; name another head or start from none")]
+    wanted = start.Wanted(layers=spec.draft.layers, auxiliary_layers=tuple(result.auxiliary_layers))
+    return [*unread, *start.check(result.checkpoint, result.head, wanted, target_name=serving(spec).target_name)]
 
 
 def _skipped(seen: observe.Observed, record: results.Record, now: float) -> results.Outcome | None:
