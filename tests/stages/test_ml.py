@@ -4,7 +4,6 @@ Slow by what it imports, not by what it computes. Needs the environment of requi
 say so and are skipped, since building it takes gigabytes.
 """
 
-import importlib.util
 import json
 import os
 import signal
@@ -22,18 +21,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 EPOCHS = 6
 
 pytestmark = [pytest.mark.ml, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def python():
-    """Return the heavy environment's interpreter."""
-    spec = importlib.util.spec_from_file_location("cpu_env", REPOSITORY / "requirements" / "cpu_env.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.find_venv()
-    if found is None:
-        pytest.skip("the heavy environment is not built; run python3 requirements/cpu_env.py venv")
-    return found / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +112,9 @@ def test_hidden_states_of_the_target_agree_with_its_answers(run):
 def test_training_stopped_on_the_way_goes_on_and_is_published(run):
     """SIGTERM saves and exits as stopped; the next attempt starts from there, ends, and its head can be published."""
     config = _training(run)
+    others = set((run.root / "work").glob("train-*"))
     process = run.start("train", config, attempt="train-1")
-    root = _wait_for_epoch(run.root / "work", 0, process)
+    root = _wait_for_epoch(run.root / "work", 0, process, others=others)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143
     assert checkpoints.final(root, epochs=EPOCHS) is None
@@ -176,12 +164,12 @@ def test_weights_of_another_shape_end_the_stage_for_good(run, tmp_path):
     assert "tensor fc.weight is [64, 64] instead of [64, 192]" in run.report("start-3").error
 
 
-def _wait_for_epoch(work, epoch, process):
+def _wait_for_epoch(work, epoch, process, *, others):
     """Return the checkpoint folder once an epoch's checkpoint is whole."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         assert process.poll() is None, "training ended before it could be stopped"
-        for root in work.glob("train-*/checkpoints"):
+        for root in (folder / "checkpoints" for folder in set(work.glob("train-*")) - others):
             if any(checkpoint.epoch >= epoch for checkpoint in checkpoints.whole(root)):
                 return root
         time.sleep(0.02)
