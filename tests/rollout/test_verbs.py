@@ -1,6 +1,6 @@
 """What people ask for by annotation."""
 
-from paceline.api.measurement import Decision
+from paceline.api.measurement import Decision, Purpose
 from paceline.planning import kinds
 from rollout import builders
 from rollout.cluster import Cluster
@@ -71,6 +71,21 @@ def test_undo_brings_back_what_served_before() -> None:
     cluster.settle()
     assert cluster.servers() == ["None"]
     assert history(cluster).stored[-1].record.decision is Decision.REJECTED
+
+
+def test_undo_that_is_still_annotated_is_never_done_twice() -> None:
+    """Not even when the history's limit has taken the record of the undo, and what was undone serves once more."""
+    cluster = measuring()
+    cluster.edit(revisionHistoryLimit=1)
+    cluster.settle()
+    short = selected(cluster)
+    cluster.annotate(undo=short)
+    cluster.settle()
+    assert cluster.servers() == ["None"]
+    cluster.annotate(undo=short, retry=short)
+    cluster.settle()
+    assert cluster.serving() == "EAGLE3 k=3"
+    assert [one.record.purpose for one in history(cluster).stored] == [Purpose.CANDIDATE]
 
 
 def test_pause_measures_nothing_and_goes_on_later() -> None:

@@ -287,3 +287,5 @@ class RolloutRecord(ApiModel):
     """What the probe found, kept while steps give the candidate its share: measuring is over by then."""
     handled: list[ShortText] = []
     """Verb annotations acted on, as ``verb=hash``."""
+    remembered: list[ShortText] = []
+    """Those that earlier rollouts acted on and that were still there as this one began; their records may be gone."""

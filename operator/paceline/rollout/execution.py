@@ -23,6 +23,7 @@ from paceline.rollout import (
     status,
     suspicion,
     turns,
+    verbs,
     workloads,
 )
 from paceline.rollout.steps import Step
@@ -45,7 +46,7 @@ class Answer:
 
 def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     """Return the plan that an answer amounts to."""
-    step, draft = answer.step, plan.Draft()
+    step, draft = verbs.remembering(seen, answer.step), plan.Draft()
     after = seen.history.with_(step.record) if step.record else seen.history
     wanted, draining_s = arms.wanted(seen, after, full=step.full, now=now)
     draft.actions += answer.found.actions

@@ -169,7 +169,7 @@ class History:
 
     def handled(self, verb: str) -> bool:
         """Whether a verb annotation, as ``verb=value``, was acted on."""
-        return any(verb in one.record.handled for one in self.stored)
+        return any(verb in one.record.handled or verb in one.record.remembered for one in self.stored)
 
     def promotion_of(self, digest: str) -> RolloutRecord | None:
         """Return the newest rollout that promoted ``digest`` after measuring it."""

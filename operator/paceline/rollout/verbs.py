@@ -4,6 +4,7 @@ The value names a revision's short hash, so that a manifest that is applied agai
 was acted on is kept in the record. To ask for the same again, write ``<hash>-2``, ``<hash>-3`` and so on.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from paceline.api import names
@@ -29,6 +30,20 @@ def asked(seen: observe.Observed, verb: str, digest: str) -> str:
         return ""
     token = f"{verb}={value}"[:256]
     return "" if seen.history.handled(token) else token
+
+
+def remembering(seen: observe.Observed, step: Step) -> Step:
+    """Return ``step`` whose record, if it opens a rollout, keeps what was done of what the annotations still ask for.
+
+    Else a verb would be done again once the history's limit has taken the record that acted on it.
+    """
+    record = step.record
+    if record is None or any(one.record.number == record.number for one in seen.history.stored):
+        return step
+    values = {verb: seen.annotations.get(name, "") for verb, name in _ANNOTATIONS.items()}
+    tokens = [f"{verb}={value}"[:256] for verb, value in sorted(values.items()) if value]
+    done = [token for token in tokens if seen.history.handled(token)]
+    return replace(step, record=record.model_copy(update={"remembered": done})) if done else step
 
 
 def abort(case: Case) -> Step | None:
