@@ -28,7 +28,7 @@ def sim():
         programs=Engines,
         look=look,
     )
-    rules = rollout_rules.Rules(made.server)
+    made.rules = rules = rollout_rules.Rules(made.server)
     made.programs.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2}
     made.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert made.resource["status"]["speculation"] == "EAGLE3 k=3"
@@ -54,6 +54,17 @@ def test_candidate_edited_back_and_forth_never_meets_another(sim):
             sim.hear()
             sim.operate(faults={1: Fault.BROKEN, 2: Fault.BROKEN})
             assert len([title for title in servers(sim) if title in {"EAGLE3 k=4", "EAGLE3 k=5"}]) <= 1
+    sim.settle(within_s=50_000.0, quiet_s=5_000.0)
+    assert servers(sim) == ["EAGLE3 k=3"]
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.34.0"])
+def test_records_deleted_by_hand_take_no_endpoint_from_users(sim, image):
+    """Nobody knows any more what was decided; what the Service selects serves on until a new baseline takes over."""
+    for one in sim.server.all(kinds.CONFIG_MAP):
+        sim.server.drop("ConfigMap", one["metadata"]["name"])
+    sim.rules.forgotten = True
+    edit(sim, engine={**sim.resource["spec"]["engine"], "image": image})
     sim.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert servers(sim) == ["EAGLE3 k=3"]
 

@@ -37,8 +37,11 @@ def wanted(
         arms |= {names.short(change.serving): handed.new, names.short(change.stable): handed.old}
         return arms, None
     front, taken_back = seen.front, weights.taken_back(history)
-    if front is None or not history.stable:
+    if front is None:
         return arms, None
+    if not history.stable:
+        # Somebody has deleted the records: what users are on serves until a new baseline takes over.
+        return _kept(arms, seen, front.selected, most=replicas), None
     left = weights.draining_s(seen, history, now)
     if taken_back is not None and left is not None:
         return _kept(arms, seen, names.short(taken_back.candidate)), left
@@ -70,10 +73,12 @@ def _given_up(history: records.History) -> int:
     return 1 if opened and opened.seating in release.SEATINGS and opened.released_at else 0
 
 
-def _kept(arms: dict[str, int], seen: observe.Observed, short: str) -> dict[str, int]:
-    """Return ``arms`` with one more that stays at the size it has."""
+def _kept(arms: dict[str, int], seen: observe.Observed, short: str, *, most: int | None = None) -> dict[str, int]:
+    """Return ``arms`` with one more that stays at the size it has, or shrinks to ``most``."""
     server = seen.servers.get(short)
-    return arms if server is None or short in arms else {**arms, short: server.replicas}
+    if server is None or short in arms:
+        return arms
+    return {**arms, short: server.replicas if most is None else min(server.replicas, most)}
 
 
 def _with_drained(
