@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from machine import jobs
 from machine.kubelet import is_ready
 from machine.server import Server
 from paceline.api import names
@@ -52,7 +53,9 @@ class Rules:
             return frozenset()
         selector = service["spec"]["selector"]
         found = {selector[names.LABEL_REVISION]} if names.LABEL_REVISION in selector else set()
-        return frozenset(found | {_revision(pod) for pod in self.server.all(kinds.POD) if _matches(pod, selector)})
+        # A pod that ends is taken from the endpoints at once, whatever else it still does.
+        living = [pod for pod in self.server.all(kinds.POD) if jobs.is_living(pod)]
+        return frozenset(found | {_revision(pod) for pod in living if _matches(pod, selector)})
 
     def endpoints(self) -> int:
         """Return how many ready pods serve users, those of a Deployment that is gone or shrinks not counted."""
