@@ -71,8 +71,9 @@ class ExtractionSpec(ApiModel):
     """Hidden states of the target, written to the workspace."""
 
     concurrency: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
-    min_agreement_percent: Annotated[int, pydantic.Field(ge=50, le=100)] = 98
-    """Logits rebuilt from the hidden states must name the target's own next token so often, else they are wrong."""
+    min_agreement_percent: Annotated[int, pydantic.Field(ge=50, le=100)] = 99
+    """Logits rebuilt from the hidden states must name the target's own next token so often, else they are wrong; what
+    chance may take from a small sample is allowed for."""
 
 
 class DraftSpec(ApiModel):

@@ -5,6 +5,7 @@ position is the token that the target wrote next, or ties with it within bfloat1
 wrong model or a torn file agree by chance only.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ _EMBEDDINGS: Final = (
 _DEFAULT_EPSILON: Final = 1e-6
 _MOST_POSITIONS: Final = 128
 """Of one sample: each costs a product with the whole vocabulary."""
+_SIGMAS: Final = 3.0
+"""Standard deviations that a sample may fall below the wanted share: one healthy run in 700 at exactly that share."""
 _ROUNDING: Final = 2.0**-7
 """Two logits this close, as a share of their size, are the same to bfloat16, whose fraction has 7 bits."""
 
@@ -76,6 +79,18 @@ def count(output: Output, sample: Path, loss_mask: Sequence[int]) -> tuple[int, 
     top = logits.max(-1).values
     written = logits.gather(-1, tokens[own + 1].long().unsqueeze(-1)).squeeze(-1)
     return int((top - written <= top.abs() * _ROUNDING).sum()), len(own)
+
+
+def is_enough(agreeing: int, compared: int, *, min_percent: int) -> bool:
+    """Whether hidden states may be the target's: their share is not below the wanted one by more than chance.
+
+    A position is right or wrong, so that ``compared`` of them scatter as a binomial does. A run of a few dozen answers
+    does not fail for two ties; one with tens of thousands of positions has no such excuse. Nothing compared is not
+    enough.
+    """
+    share = min_percent / 100.0
+    slack = _SIGMAS * math.sqrt(share * (1.0 - share) * compared)
+    return compared > 0 and agreeing >= share * compared - slack
 
 
 def _load(folder: Path, names: Sequence[str]) -> "torch.Tensor":

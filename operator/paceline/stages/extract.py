@@ -88,7 +88,7 @@ def _measure(config: stages.ExtractConfig, context: Context, *, dataset: Path, s
         same, of = agreement.count(output, sample_path(samples, index), masks[index])
         agreeing, compared = agreeing + same, compared + of
     percent = 100.0 * agreeing / compared if compared else 0.0
-    if percent < config.min_agreement_percent:
+    if not agreement.is_enough(agreeing, compared, min_percent=config.min_agreement_percent):
         raise PermanentError(
             f"logits rebuilt from the hidden states name the target's next token in {percent:.1f} % of {compared} "
             f"positions, below extraction.minAgreementPercent {config.min_agreement_percent}: they are not this "
