@@ -104,6 +104,7 @@ class Rules:
         history = self.history()
         if served and not self.forgotten:
             allowed = {history.stable} | ({history.open.record.candidate} if history.open else set())
+            allowed |= {history.last_change.stable} if history.last_change else set()  # it hands over
             changed = served - self._selected
             assert changed <= {names.short(one) for one in allowed if one}, f"users reach {sorted(served)}"
             refused = {names.short(one) for one in history.rejected}

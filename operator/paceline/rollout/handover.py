@@ -62,9 +62,13 @@ def sizes(seen: observe.Observed, history: records.History) -> Sizes | None:
         # It has given up all it had; what the new one still lacks waits for others' GPUs.
         return None
     waits = any(pod.scheduled_at is None and pod.unschedulable for pod in new.pods)
+    front = seen.front
+    alone = front is not None and not front.is_pool and front.selected == names.short(change.stable)
+    # What the new revision has ready serves nobody while the Service still selects the old one alone.
+    least = replicas - 1 if alone else 0
     return Sizes(
         new=min(replicas, ready + 1),
-        old=min(old.replicas, max(0, replicas - ready - (1 if waits else 0))),
+        old=min(old.replicas, max(least, replicas - ready - (1 if waits else 0))),
     )
 
 
