@@ -18,6 +18,15 @@ DRAFTS: Final = 400
 NONE: Final = "None"
 
 
+LAST_WORDS = (
+    "ValueError: layer 78 weights missing",
+    "torch.OutOfMemoryError: CUDA out of memory.",
+    "RuntimeError: NCCL error: unhandled system error",
+    "RuntimeError: Engine core initialization failed. See root cause above.",
+)
+"""Permanent, the GPU's memory, transient, and unknown."""
+
+
 class Engines:
     """The knobs are by title, which is what a revision drafts, such as ``EAGLE3 k=3``."""
 
@@ -29,6 +38,8 @@ class Engines:
         self.accepted: dict[str, float] = {}
         """Accepted tokens a draft, 1.2 unless told otherwise."""
         self.crashing: set[str] = set()
+        self.last_words = LAST_WORDS[0]
+        """What engines that crash say at their end."""
         self.loads_s = 60.0
         self.hub_is_away = False
         """Whether no source can be reached."""
@@ -42,7 +53,7 @@ class Engines:
     def serve(self, pod: Mapping[str, Any]) -> Serving:
         """Return what a server's pod does."""
         title = self.title(pod["metadata"]["labels"][names.LABEL_REVISION])
-        crashes = "ValueError: layer 78 weights missing" if title in self.crashing else ""
+        crashes = self.last_words if title in self.crashing else ""
         return Serving(loads_s=self.loads_s, crashes=crashes)
 
     def run(self, pod: Mapping[str, Any], document: str | None) -> Ending | None:

@@ -196,12 +196,14 @@ class Kubelet:
         container = served["status"]["containerStatuses"][0]
         if serving.crashes:
             restarts = container["restartCount"] + 1
+            began, ended = self.server.now - CRASH_EVERY_S, self.server.now
+            times = {"startedAt": conditions.timestamp(began), "finishedAt": conditions.timestamp(ended)}
             if restarts > _MOST_RESTARTS:
                 return
             container |= {
                 "restartCount": restarts,
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-                "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": serving.crashes}},
+                "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": serving.crashes, **times}},
             }
             _set(served, "Ready", "False")
             self._due[pod["metadata"]["uid"]] = self.server.now + CRASH_EVERY_S

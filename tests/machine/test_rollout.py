@@ -14,7 +14,7 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from machine import fields, sizes
-from machine.engines import Engines
+from machine.engines import LAST_WORDS, Engines
 from machine.kubelet import NODES
 from machine.rollout_rules import Rules
 from machine.server import Fault
@@ -25,7 +25,7 @@ from paceline.planning import kinds, plan
 from paceline.rollout.room import Rollout
 from rollout import builders
 
-TITLES = ("None", "EAGLE3 k=3", "EAGLE3 k=5", "Ngram k=4")
+TITLES = ("None", "EAGLE3 k=3", "EAGLE3 k=5", "Ngram k=4", "Suffix k=8")
 SPECULATIONS = (
     builders.none(),
     builders.eagle3(k=3),
@@ -33,6 +33,9 @@ SPECULATIONS = (
     builders.eagle3(uri="pvc://models/other-head"),
     builders.from_job(),
     {"method": "Ngram", "numSpeculativeTokens": 4},
+    {"method": "Ngram", "numSpeculativeTokens": 4, "schedule": [{"upToConcurrency": 8, "tokens": 4}]},
+    {"method": "Suffix", "numSpeculativeTokens": 8},
+    {"method": "MLPSpeculator", "numSpeculativeTokens": 3, "draft": {"uri": "pvc://models/mlp"}},  # refused
 )
 IMAGES = ("vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.34.0")
 TARGETS = ("pvc://models/target", "pvc://models/new-target", "pvc://models/broken")
@@ -267,9 +270,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
         """Make a revision's servers faster or slower."""
         self.engines.speeds[title] = speed
 
-    @stateful.rule(title=st.sampled_from(TITLES), crashes=st.booleans())
-    def break_engine(self, *, title: str, crashes: bool) -> None:
+    @stateful.rule(title=st.sampled_from(TITLES), crashes=st.booleans(), words=st.sampled_from(LAST_WORDS))
+    def break_engine(self, *, title: str, crashes: bool, words: str) -> None:
         """Break or mend an engine."""
+        self.engines.last_words = words
         (self.engines.crashing.add if crashes else self.engines.crashing.discard)(title)
         self.sim.kubelet.stir()
 
