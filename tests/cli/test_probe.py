@@ -121,6 +121,8 @@ def test_impossible_measurement_is_a_usage_error(
 def test_stopped_measurement_keeps_its_finished_rounds(tmp_path: Path, prompts: Path) -> None:
     """Ctrl-C after the first of many rounds: minutes of measuring are not thrown away."""
     saved = tmp_path / "saved.json"
+    # A program that is started in the background inherits that Ctrl-C is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with served(Engine(chunk_s=0.002)) as url:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [

@@ -1,7 +1,7 @@
 """A later build of the operator: every pod is rendered otherwise, and revisions have a field more, with a default.
 
-Imported by an operator's process through ``PACELINE_ROOMS=nextbuild:Rollout,nextbuild:Training``; what it changes stays
-in that process.
+Imported by an operator's process through ``PACELINE_ROOMS=nextbuild:Rollout,nextbuild:Training``, and never by a test:
+what it changes, it changes for the whole process.
 """
 
 from typing import Any
@@ -12,8 +12,6 @@ from paceline.training.room import Training
 from paceline.workloads import engines, pods
 
 __all__ = ["Rollout", "Training"]
-
-ROOMS = "nextbuild:Rollout,nextbuild:Training"
 
 _container, _pod_template = pods.container, pods.pod_template
 
