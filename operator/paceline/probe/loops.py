@@ -18,12 +18,8 @@ from paceline.probe.workload import Workload
 _MINUTE_S: Final = 60.0
 
 
-class ClosedLoop:
-    """So many slots, each of which sends its next request when its last one is answered.
-
-    Slots take from one list: then the block drains within one request of its end, while slots with lists of their own
-    would drift apart over the block.
-    """
+class _Loop:
+    """What loops share: how they ask, and what became of each request."""
 
     def __init__(
         self,
@@ -40,17 +36,26 @@ class ClosedLoop:
         self._on_answer = on_answer
         self._traces: list[tuple[int, Trace]] = []
         self._spoiled = False
-        self.drained_s = float("inf")
-        """When a slot first found nothing left to start."""
 
     @property
     def traces(self) -> list[Trace]:
-        """All requests in the order they started."""
+        """All requests in the order they started, or were due."""
         return [trace for _, trace in sorted(self._traces, key=lambda item: item[0])]
 
     def spoil(self) -> None:
         """Start no more requests; those in flight may end."""
         self._spoiled = True
+
+
+class ClosedLoop(_Loop):
+    """So many slots, each of which sends its next request when its last one is answered.
+
+    Slots take from one list: then the block drains within one request of its end, while slots with lists of their own
+    would drift apart over the block.
+    """
+
+    drained_s: float = float("inf")
+    """When a slot first found nothing left to start."""
 
     async def run(self, prompts: Sequence[int], *, concurrency: int) -> None:
         """Return when every request that was started has ended."""
@@ -70,33 +75,8 @@ class ClosedLoop:
         self.drained_s = min(self.drained_s, self._clock.monotonic())
 
 
-class OpenLoop:
+class OpenLoop(_Loop):
     """Requests at random times of a given rate (a Poisson process), each timed from when it was due."""
-
-    def __init__(
-        self,
-        asker: Asker,
-        workload: Workload,
-        *,
-        clock: clocks.Clock,
-        on_answer: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """Ask through ``asker``; ``on_answer`` hears how many requests have ended."""
-        self._asker = asker
-        self._workload = workload
-        self._clock = clock
-        self._on_answer = on_answer
-        self._traces: list[tuple[int, Trace]] = []
-        self._spoiled = False
-
-    @property
-    def traces(self) -> list[Trace]:
-        """All requests in the order they were due."""
-        return [trace for _, trace in sorted(self._traces, key=lambda item: item[0])]
-
-    def spoil(self) -> None:
-        """Start no more requests; those in flight may end."""
-        self._spoiled = True
 
     async def run(self, prompts: Sequence[int], *, per_minute: int, seed: str) -> None:
         """Return when every request has ended; the same ``seed`` gives the same times, so that arms can share them.
