@@ -9,6 +9,8 @@ PYTHON ?= python3
 DEV = $$($(PYTHON) requirements/dev_env.py)/bin
 # Arguments for pytest, such as `make unit ARGS='-k guard'`.
 ARGS ?=
+# Tests at one time. Each of them has a test bed of its own, so a cluster that is not ours takes them one by one.
+WORKERS ?= $(if $(filter embedded,$(CLUSTER)),2,0)
 
 -include tests/cluster/cluster.mk
 
@@ -26,9 +28,16 @@ demo:  ## The whole job, for real, on this machine: a head that is promoted, and
 
 .PHONY: test
 test: test-parts  ## Everything: unit, schema, real API server, real node, and the loop end to end.
+ifdef ARGS
 	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
+else
+	@dev=$(DEV); failed=0; \
+	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope -m 'not e2e' || failed=$$?; \
+	"$$dev/python" -m pytest -m e2e || failed=$$?; exit $$failed
+endif
 
-# Built before any test runs, since a test's own time limit is no place for half an hour of compiling.
+# The loop comes last and alone, since what it measures needs the machine. The parts are
+# built before any test runs, since a test's own time limit is no place for half an hour of compiling.
 .PHONY: test-parts
 test-parts: $(if $(filter embedded,$(CLUSTER)),cluster-build)
 	@$(PYTHON) requirements/cpu_env.py venv >/dev/null

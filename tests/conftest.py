@@ -3,6 +3,8 @@
 The order inside a kind stays random, so that tests cannot lean on one another.
 """
 
+import os
+
 import hypothesis
 import pytest
 
@@ -12,6 +14,10 @@ hypothesis.settings.register_profile("paceline", deadline=None, derandomize=True
 # For a night: pytest --hypothesis-profile=long tests/machine
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile("paceline")
+
+# Tests that run side by side (pytest -n 2) have a test bed each. Said here, before any module of tests reads BED.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ["BED"] = f"{os.environ.get('BED') or 'default'}-{worker}"
 
 # Seconds that one test of the kind may take; the first that fits counts. Longer means that it hangs.
 _LIMITS_S = {"e2e": 3600, "ml": 900, "cluster": 600}
