@@ -30,6 +30,7 @@ class FakeServer:
         self.lost_answers: deque[str] = deque()
         self.log: list[tuple[int, str, dict[str, Any]]] = []  # version, path, event
         self.compacted = 0
+        self.expires = False
         self.denied: dict[str, BaseException] = {}  # collections that may not be listed, and the answer
         self.held: set[str] = set()  # collections whose watches tell nothing for now
         self._versions = itertools.count(1)
@@ -68,7 +69,7 @@ class FakeServer:
         """Yield what happened since a version, and what happens."""
         self.requests.append(("WATCH", path))
         seen, broken = int(query["resourceVersion"]), self._broken
-        if seen < self.compacted:
+        if self.expires or seen < self.compacted:
             yield {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
             return
         while self._broken == broken:
@@ -87,6 +88,15 @@ class FakeServer:
             next(self._versions)
             self._last += 1
         self._changed.set()
+
+    def refuse_watches(self) -> None:
+        """End every watch; from now on every version is too old to watch from."""
+        self.expires = True
+        self.break_watches()
+
+    def accept_watches(self) -> None:
+        """Let watches be as ever."""
+        self.expires = False
 
     def release(self) -> None:
         """Let held watches tell what they held back."""

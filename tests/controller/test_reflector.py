@@ -74,6 +74,20 @@ async def test_expired_version_leads_to_a_new_list_that_tells_of_the_gone():
     assert world.changes[-1] == ("ConfigMap/child", "1", None)
 
 
+async def test_list_that_is_too_old_at_once_is_not_repeated_at_full_speed():
+    """A server that answers 410 to every watch gets ever fewer lists; one that has recovered is watched as before."""
+    server, time = fakeserver.FakeServer(), builders.FakeClock()
+    async with running(server, time=time) as (world, _):
+        server.refuse_watches()
+        await builders.eventually(lambda: len(time.slept) >= 5)
+        ended_early, *waits = time.slept
+        assert ended_early == 1.0
+        assert waits[0] <= 0.5 < waits[3]
+        server.accept_watches()
+        server.put(PATH, builders.config_map())
+        await builders.eventually(lambda: "child" in held(world))
+
+
 async def test_silent_watch_is_given_up_when_a_new_list_is_asked_for():
     """A dead peer never ends its watch: what it did not tell is listed at once, not after the silence limit."""
     server = fakeserver.FakeServer()

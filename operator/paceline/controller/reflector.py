@@ -86,6 +86,7 @@ class Reflector:
         """Keep the cache equal to the cluster, for ever."""
         while True:
             began = self._clock.monotonic()
+            is_new = self._version is None
             try:
                 if self._version is None:
                     await self._list()
@@ -94,9 +95,11 @@ class Reflector:
                 self._failures = 0
                 if self._clock.monotonic() - began < _SHORTEST_WATCH_S:
                     await self._clock.sleep(_SHORTEST_WATCH_S)
-            except errors.GoneError:
-                self._version = None
             except errors.ControllerError as error:
+                if isinstance(error, errors.GoneError) and not is_new:
+                    # Listed at once; but a list that is too old by itself would be repeated at full speed.
+                    self._version = None
+                    continue
                 if self._clock.monotonic() - began > _RETRY_S[1]:
                     # It stood for long: a balancer that cuts what is idle must not make us ever slower to come back.
                     self._failures = 0
