@@ -74,3 +74,21 @@ def test_kubernetes_own_resources_are_no_devices() -> None:
     """Only what a device plugin advertises is counted by whole pieces."""
     amounts = {"cpu": "8", "memory": "1Gi", "attachable-volumes.kubernetes.io/x": "2", "amd.com/gpu": "1k", GPU: "0"}
     assert reading.devices(amounts) == {"amd.com/gpu": 1000}
+
+
+def test_parts_read_as_the_whole_objects_do() -> None:
+    """What is held of a list until it is whole says the same, in a tenth of the memory."""
+    taints = [{"key": "a", "effect": "NoSchedule"}]
+    node = builders.node("gpu-1", taints=taints, unschedulable=True, labels={"pool": "a"})
+    node["status"]["images"] = [{"names": ["x"]}] * 50
+    assert reading.node(reading.node_part(node)) == reading.node(node)
+    assert "images" not in reading.node_part(node)["status"]
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": {"limits": {GPU: "1"}}, "args": ["x"]}
+    placed = {"nodeSelector": {"pool": "a"}, "tolerations": [{"operator": "Exists"}]}
+    for one in (
+        builders.pod("waits", initContainers=[sidecar], **placed),
+        builders.pod("runs", on="gpu-1", priority=7),
+        builders.pod("done", on="gpu-1", phase="Failed"),
+    ):
+        assert reading.holding(reading.pod_part(one)) == reading.holding(one)
+        assert "args" not in str(reading.pod_part(one))

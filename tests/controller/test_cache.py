@@ -52,6 +52,17 @@ def test_removed_object_is_in_no_index():
     assert len(store) == 0
 
 
+def test_listed_finds_a_namespace_and_no_other():
+    """Also after an object of the namespace has gone."""
+    elsewhere = builders.config_map("a", version="3")
+    elsewhere["metadata"]["namespace"] = "elsewhere"
+    store = stored(builders.config_map("b", version="1"), builders.config_map("a", version="2"), elsewhere)
+    assert names(store.listed(builders.NAMESPACE)) == ["a", "b"]
+    store.remove(elsewhere)
+    assert store.listed("elsewhere") == ()
+    assert names(store.listed(builders.NAMESPACE)) == ["a", "b"]
+
+
 def test_list_tells_what_vanished_and_what_changed():
     """Owners of objects deleted while no watch was open must hear of it."""
     world = builders.World()
@@ -81,13 +92,3 @@ def test_namesake_with_another_uid_is_a_change():
     fresh = [builders.config_map(version="1", uid="new")]
     world.cache.replace(kinds.CONFIG_MAP, None, fresh, mark=world.fresh.list_begins())
     assert len(world.changes) == 1
-
-
-def test_slim_drops_managed_fields_and_the_last_applied_copy():
-    """They would be half of the memory, and no room reads them."""
-    manifest = builders.config_map(version="1")
-    manifest["metadata"]["managedFields"] = [{}]
-    manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "1"}
-    slimmed = cache.slim(manifest)["metadata"]
-    assert "managedFields" not in slimmed
-    assert slimmed["annotations"] == {"kept": "1"}

@@ -11,12 +11,15 @@ from typing import Any
 from machine.server import Objects, Server
 from paceline.api import stages
 from paceline.capacity import reading
+from paceline.controller import slimming
 from paceline.planning import fleet, kinds, plan
 
 # Longer than this no healthy watch is behind; the product waits for a minute before it takes a silence for an absence.
 LAG_S = 50.0
 
 Scrapes = tuple[tuple[float, str], ...]
+# The cache keeps a part of them; of others it keeps all that rooms could read.
+_SLIMMED = (kinds.POD, kinds.DEPLOYMENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +34,17 @@ class Picture:
 
     def get(self, kind: kinds.Kind, namespace: str, name: str) -> plan.Manifest | None:  # noqa: ARG002 - one namespace
         """Return one object."""
-        return self.objects.get((kind.kind, name))
+        found = self.objects.get((kind.kind, name))
+        return None if found is None else _kept(kind, found)
 
     def owned(self, kind: kinds.Kind, owner_uid: str) -> Sequence[plan.Manifest]:
         """Return objects by controller."""
-        return [one for one in self._of(kind) if plan.controller_uid(one) == owner_uid]
+        return [_kept(kind, one) for one in self._of(kind) if plan.controller_uid(one) == owner_uid]
 
     def labelled(self, kind: kinds.Kind, namespace: str, label: str, value: str) -> Sequence[plan.Manifest]:  # noqa: ARG002 - one namespace
         """Return objects by label."""
-        return [one for one in self._of(kind) if (one["metadata"].get("labels") or {}).get(label) == value]
+        found = [one for one in self._of(kind) if (one["metadata"].get("labels") or {}).get(label) == value]
+        return [_kept(kind, one) for one in found]
 
     def listed(self, kind: kinds.Kind, namespace: str) -> Sequence[plan.Manifest]:  # noqa: ARG002 - one namespace
         """Return all objects of a kind."""
@@ -76,6 +81,11 @@ class Picture:
 
     def _of(self, kind: kinds.Kind) -> list[dict[str, Any]]:
         return [one for (found, _), one in sorted(self.objects.items()) if found == kind.kind]
+
+
+def _kept(kind: kinds.Kind, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what the operator's cache keeps of an object."""
+    return slimming.slim(kind, manifest) if kind in _SLIMMED else manifest
 
 
 def _node(name: str, gpus: int) -> dict[str, Any]:

@@ -51,6 +51,41 @@ def holding(manifest: plan.Manifest) -> fleet.Holding | None:
     )
 
 
+def node_part(manifest: plan.Manifest) -> dict[str, Any]:
+    """Return the part of a node's manifest that ``node`` reads: a list of them is held until it is whole."""
+    meta, spec, status = plan.metadata(manifest), manifest.get("spec") or {}, manifest.get("status") or {}
+    ready = [one for one in status.get("conditions") or () if one["type"] == "Ready"]
+    return {
+        "metadata": _only(meta, "name", "uid", "resourceVersion", "labels"),
+        "spec": _only(spec, "taints", "unschedulable"),
+        "status": {**_only(status, "allocatable"), "conditions": ready},
+    }
+
+
+def pod_part(manifest: plan.Manifest) -> dict[str, Any]:
+    """Return the part of a pod's manifest that ``holding`` reads."""
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    return {
+        "metadata": _only(plan.metadata(manifest), "name", "namespace", "uid", "resourceVersion", "labels"),
+        "spec": {**_only(spec, "nodeName", "priority"), **template_part(spec)},
+        "status": _only(status, "phase"),
+    }
+
+
+def template_part(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a pod's spec that ``needs`` and ``placing`` read."""
+    asking = {
+        field: [_only(one, "resources", "restartPolicy") for one in pod_spec[field]]
+        for field in ("initContainers", "containers")
+        if pod_spec.get(field)
+    }
+    return {**_only(pod_spec, *_PLACING), **asking}
+
+
+def _only(value: Mapping[str, Any], *fields: str) -> dict[str, Any]:
+    return {field: value[field] for field in fields if field in value}
+
+
 def placing(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a pod's spec says where it may run."""
     return {field: pod_spec[field] for field in _PLACING if pod_spec.get(field)}

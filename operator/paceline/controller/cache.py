@@ -1,7 +1,7 @@
 """What the watches told, by kind: read by passes in threads, written by the event loop.
 
-Two indexes answer what rooms ask for: the children of an owner, and the objects with a label of ours. Every reader and
-writer holds one lock for microseconds; manifests themselves are replaced, never changed.
+Indexes answer what rooms ask for: the children of an owner, the objects with a label of ours, those of a namespace.
+Every reader and writer holds one lock for microseconds; manifests themselves are replaced, never changed.
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from paceline.api import names
-from paceline.controller import freshness, metrics
+from paceline.controller import freshness, metrics, slimming
 from paceline.planning import plan
 from paceline.planning.kinds import Kind
 
@@ -17,21 +17,10 @@ Manifest = Mapping[str, Any]
 _INDEXED_LABELS: Final = ("paceline.dev/", "batch.kubernetes.io/")
 # Asked for across namespaces, whatever the value.
 _MARKS: Final = frozenset({names.LABEL_CLAIM})
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 Place = tuple[str, str]
 """Namespace and name."""
 Change = tuple[Manifest | None, Manifest | None]
 """Before and after; None stands for absence."""
-
-
-def slim(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Drop, in place, what no room reads and what would be half of the memory."""
-    meta = manifest["metadata"]
-    meta.pop("managedFields", None)
-    annotations = meta.get("annotations")
-    if annotations:
-        annotations.pop(_LAST_APPLIED, None)
-    return manifest
 
 
 class Store:
@@ -41,6 +30,7 @@ class Store:
         """Start empty."""
         self._lock = threading.Lock()
         self._objects: dict[Place, Manifest] = {}
+        self._by_namespace: dict[str, dict[Place, Manifest]] = {}
         self._by_owner: dict[str, dict[Place, Manifest]] = {}
         self._by_label: dict[tuple[str, str, str], dict[Place, Manifest]] = {}
         self._by_mark: dict[str, dict[Place, Manifest]] = {}
@@ -98,7 +88,9 @@ class Store:
 
     def listed(self, namespace: str) -> tuple[Manifest, ...]:
         """Return the objects in a namespace, sorted by name."""
-        return _sorted(one for one in self.all() if _place(one)[0] == namespace)
+        with self._lock:
+            found = tuple(self._by_namespace.get(namespace, {}).values())
+        return _sorted(found)
 
     def all(self) -> tuple[Manifest, ...]:
         """Return every object."""
@@ -112,6 +104,7 @@ class Store:
     def _insert(self, manifest: Manifest) -> None:
         place = _place(manifest)
         self._objects[place] = manifest
+        self._by_namespace.setdefault(place[0], {})[place] = manifest
         owner = plan.controller_uid(manifest)
         if owner is not None:
             self._by_owner.setdefault(owner, {})[place] = manifest
@@ -124,6 +117,7 @@ class Store:
         manifest = self._objects.pop(place, None)
         if manifest is None:
             return None
+        _discard(self._by_namespace, place[0], place)
         owner = plan.controller_uid(manifest)
         if owner is not None:
             _discard(self._by_owner, owner, place)
@@ -160,26 +154,25 @@ class Cache:
 
     def slim(self, kind: Kind, manifest: dict[str, Any]) -> dict[str, Any] | None:
         """Return what of an object is kept."""
-        del kind
-        return slim(manifest)
+        return slimming.slim(kind, manifest)
 
     def put(self, kind: Kind, manifest: dict[str, Any]) -> None:
         """Take in an added or modified object."""
-        after = slim(manifest)
+        after = slimming.slim(kind, manifest)
         before = self.store(kind).put(after)
         self._fresh.observed(kind, after, is_present=True)
         self._tell(kind, [(before, after)])
 
     def remove(self, kind: Kind, manifest: dict[str, Any]) -> None:
         """Take in a deleted object."""
-        gone = slim(manifest)
+        gone = slimming.slim(kind, manifest)
         before = self.store(kind).remove(gone)
         self._fresh.observed(kind, gone, is_present=False)
         self._tell(kind, [(before or gone, None)])
 
     def replace(self, kind: Kind, namespace: str | None, manifests: Sequence[dict[str, Any]], *, mark: int) -> None:
-        """Take in a whole list; ``mark`` is what ``Freshness.list_begins`` gave before it was asked for."""
-        changes = self.store(kind).replace(namespace, [slim(manifest) for manifest in manifests])
+        """Take in a whole list, slimmed as it came; ``mark`` is what ``Freshness.list_begins`` gave before it."""
+        changes = self.store(kind).replace(namespace, manifests)
         self._fresh.listed(kind, namespace, mark)
         self._tell(kind, changes)
 

@@ -34,8 +34,9 @@ class FleetStore:
 
     def slim(self, kind: Kind, manifest: dict[str, Any]) -> dict[str, Any] | None:
         """Return what is worth keeping of a listed object; None when it has nothing to do with devices."""
-        read = reading.node(manifest) if kind is kinds.NODE else reading.holding(manifest)
-        return None if read is None else manifest
+        if kind is kinds.NODE:
+            return None if reading.node(manifest) is None else reading.node_part(manifest)
+        return None if reading.holding(manifest) is None else reading.pod_part(manifest)
 
     def put(self, kind: Kind, manifest: dict[str, Any]) -> None:
         """Take in an added or modified object."""

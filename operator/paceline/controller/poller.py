@@ -17,6 +17,7 @@ import pydantic
 
 from paceline.api import stages
 from paceline.controller import clock, errors, logs, metrics, settings
+from paceline.engines import scrapes
 from paceline.planning.plan import Key
 from paceline.planning.view import PodPoll, Warned
 
@@ -98,7 +99,7 @@ class Heard:
         """Start with silence."""
         self._window_s = window_s
         self._progress: dict[str, stages.LiveProgress] = {}
-        # Deflated: a scrape is 50 kB of text that says nearly the same each time, and there may be 1,000 engines.
+        # Slimmed and deflated: a scrape is 50 kB of text, kept 40 times, and there may be 1,000 engines.
         self._scrapes: dict[str, tuple[tuple[float, bytes], ...]] = {}
         self._logs: dict[str, bytes] = {}
         self._warnings: dict[str, tuple[Warned, ...]] = {}
@@ -110,7 +111,7 @@ class Heard:
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return the scrapes within the window, oldest first."""
         kept = self._scrapes.get(pod_uid, ())
-        return tuple((at, zlib.decompress(packed).decode(errors="replace")) for at, packed in kept)
+        return tuple((at, zlib.decompress(packed).decode()) for at, packed in kept)
 
     def keep_progress(self, pod_uid: str, said: stages.LiveProgress) -> bool:
         """Keep what a pod said; return whether it is news."""
@@ -119,9 +120,10 @@ class Heard:
         return is_news
 
     def keep_scrape(self, pod_uid: str, at: float, body: bytes) -> None:
-        """Keep one scrape, and drop those older than the window."""
+        """Keep of one scrape what any room reads, and drop those older than the window."""
         kept = tuple(one for one in self._scrapes.get(pod_uid, ()) if one[0] > at - self._window_s)
-        self._scrapes[pod_uid] = (*kept, (at, zlib.compress(body, 3)))
+        text = scrapes.slim(body.decode(errors="replace"))
+        self._scrapes[pod_uid] = (*kept, (at, zlib.compress(text.encode(), 3)))
 
     def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
         """Return the warning events about a pod, newest first."""

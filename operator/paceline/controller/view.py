@@ -20,6 +20,7 @@ class CacheView:
         self._heard = heard
         self._single: dict[tuple[str, str, str], Manifest | None] = {}
         self._several: dict[tuple[str, ...], tuple[Manifest, ...]] = {}
+        self._scraped: dict[str, tuple[tuple[float, str], ...]] = {}
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Return one object, or None."""
@@ -66,7 +67,9 @@ class CacheView:
 
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
-        return self._heard.metrics_text(pod_uid)
+        if pod_uid not in self._scraped:
+            self._scraped[pod_uid] = self._heard.metrics_text(pod_uid)
+        return self._scraped[pod_uid]
 
     def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
         """Return the warning events about a pod, newest first; empty while none is known."""

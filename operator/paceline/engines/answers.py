@@ -9,7 +9,7 @@ from typing import Final
 
 from prometheus_client import parser
 
-_SERIES: Final = "http_requests_total"
+SERIES: Final = "http_requests_total"
 _HANDLERS: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
 _OWN_FAULTS: Final = ("5xx", "5")
 
@@ -30,7 +30,7 @@ def read(text: str) -> Answers | None:
     try:
         for family in parser.text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name != _SERIES or sample.labels.get("handler") not in _HANDLERS or not sample.value >= 0:
+                if sample.name != SERIES or sample.labels.get("handler") not in _HANDLERS or not sample.value >= 0:
                     continue
                 found = True
                 total += sample.value

@@ -11,6 +11,7 @@ from typing import Final
 
 REPEATING_LABELS: Final = frozenset({"tp_rank", "pp_rank"})
 """Ranks of one engine report the same value; adding them would multiply it."""
+PROCESS_START: Final = "process_start_time_seconds"
 RENAMED_PREFIXES: Final = ("ray_vllm", "ray_sglang", "vllm_", "sglang_")
 """Ray's exporter, and those that have no colon in a name."""
 
@@ -60,7 +61,7 @@ class Names:
 
     def counts(self, sample: Sample) -> bool:
         """Return whether a sample is the serving engine's own, or the process's."""
-        if sample.name == "process_start_time_seconds":
+        if sample.name == PROCESS_START:
             return True
         if not sample.name.startswith(self.prefix):
             return False
