@@ -1,6 +1,6 @@
 """Do the probe's figures agree with ``vllm bench serve`` on the same server?
 
-    PYTHONPATH=operator python bench/bench_serve.py --url URL --model NAME --tokenizer DIR --prompts FILE --out FILE
+    PYTHONPATH=operator python -m bench.bench_serve --url URL --model NAME --tokenizer DIR --prompts FILE --out FILE
 
 Both clients run in this interpreter, one after the other, in alternating order, with the same prompts, concurrency and
 answer length, greedy; each counts the whole run, ramp and tail included, by the definitions of ``vllm bench serve``
@@ -17,11 +17,9 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from vllm.benchmarks import serve as vllm_serve
 
 from paceline.judge import student
 from paceline.podside import clock as clocks
@@ -35,6 +33,8 @@ _WITHIN = 0.05
 
 def _vllm(options: argparse.Namespace, concurrency: int, requests: int) -> dict[str, float]:
     """Return what ``vllm bench serve`` reports."""
+    from vllm.benchmarks import serve as vllm_serve  # noqa: PLC0415 - only the heavy environment has it
+
     parser = argparse.ArgumentParser()
     vllm_serve.add_cli_args(parser)
     arguments = [
@@ -71,7 +71,12 @@ async def _probe(options: argparse.Namespace, concurrency: int, requests: int) -
     return {name: float(getattr(seen, name)) for name in _FIGURES}
 
 
-def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
+def agrees(ratio: Mapping[str, float]) -> bool:
+    """Return whether a whole interval lies within what is asked for."""
+    return ratio["lower"] >= 1 - _WITHIN and ratio["upper"] <= 1 + _WITHIN
+
+
+def ratio_of(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
     """Return the ratio probe / vllm with its 95 % interval, from one pair a repeat."""
     logs = [math.log(ours / theirs) for ours, theirs in pairs]
     middle = statistics.fmean(logs)
@@ -99,7 +104,7 @@ def _compare(options: argparse.Namespace, concurrency: int) -> dict[str, Any]:
         runs.append(seen)
         pace = {client: round(seen[client]["tokens_per_second"], 1) for client in sorted(seen)}
         _say(f"c={concurrency} repeat {repeat}: {pace}")
-    ratios = {name: _ratio([(one["probe"][name], one["vllm"][name]) for one in runs]) for name in _FIGURES}
+    ratios = {name: ratio_of([(one["probe"][name], one["vllm"][name]) for one in runs]) for name in _FIGURES}
     return {"concurrency": concurrency, "requests": requests, "ratios": ratios, "runs": runs}
 
 
@@ -128,7 +133,7 @@ def main() -> int:
         options.out.write_text(json.dumps({"about": options.about, "bands": found}, indent=1) + "\n")
         _say(f"c={concurrency}: {json.dumps(found[-1]['ratios'])}")
     paces = [one["ratios"]["tokens_per_second"] for one in found]
-    return 0 if all(one["lower"] >= 1 - _WITHIN and one["upper"] <= 1 + _WITHIN for one in paces) else 1
+    return 0 if all(agrees(one) for one in paces) else 1
 
 
 if __name__ == "__main__":

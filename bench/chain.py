@@ -1,6 +1,6 @@
 """The whole chain on a machine with an accelerator and no cluster: the operator's command lines and stage programs.
 
-    PYTHONPATH=operator python bench/chain.py --target DIR --work DIR --report FILE
+    PYTHONPATH=operator python -m bench.chain --target DIR --work DIR --report FILE
 
 What Kubernetes does for a stage (a server beside it, a configuration file, a termination message) is done here by
 subprocesses; what is rendered and what runs is the product's. Then a control without speculation and heads at several
@@ -9,29 +9,23 @@ numbers of speculative tokens are measured by the probe and compared by the judg
 
 import argparse
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from bench import serving
 from demo import workload
 from paceline import judge
 from paceline.api import measurement, report, sources, stages
 from paceline.api.drafttrainingjob import DraftTrainingJobSpec, Stage
 from paceline.engines.base import ServeRequest, Speculation
-from paceline.engines.vllm import Vllm
 from paceline.training import configs, places, results, shapes
 
-CONTROL = "none"
+CONTROL = serving.CONTROL
 _START_LIMIT_S = 420
 
 
@@ -55,7 +49,7 @@ def main() -> int:
         result, seconds = _run_stage(stage, known, options)
         record = record.with_stage(stage=stage, result=result)
         answer["stages"][stage.value] = {"seconds": round(seconds, 1), **result.wire()}
-        _say(f"{stage}: {seconds:.0f} s {result.wire()}")
+        serving.say(f"{stage}: {seconds:.0f} s {result.wire()}")
     head = answer["stages"]["Publish"]["path"]
     answer["comparisons"] = _measure(head, options)
     options.report.write_text(json.dumps(answer, indent=1))
@@ -73,7 +67,7 @@ def _run_stage(stage: Stage, known: configs.Known, options: argparse.Namespace) 
     command = [sys.executable, "-m", "paceline.stages", stage.lower(), "--config", str(config)]
     done = subprocess.run([*command, "--report", str(message)], check=False)
     if server:
-        _stop(server)
+        serving.stop(server.pid)
     told = report.decode(message.read_text(), stages.StageReport)
     if done.returncode or told.result is None:
         raise SystemExit(f"stage {stage} ended with {done.returncode}: {told.error}")
@@ -82,9 +76,9 @@ def _run_stage(stage: Stage, known: configs.Known, options: argparse.Namespace) 
 
 def _measure(head: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return how each number of speculative tokens compares with the control, at every concurrency."""
-    arms: dict[str, Speculation | None] = {CONTROL: None}
-    for tokens in options.tokens:
-        arms[f"k={tokens}"] = Speculation(method="eagle3", num_speculative_tokens=tokens, draft_path=head)
+    arms: dict[str, Speculation | None] = {
+        serving.name_of(arm): serving.speculation(arm, Path(head)) for arm in (CONTROL, *map(str, options.tokens))
+    }
     servers = {
         name: _serve(f"arm-{name}", _request(speculation, 8100 + at, options), options)
         for at, (name, speculation) in enumerate(arms.items())
@@ -103,9 +97,9 @@ def _measure(head: str, options: argparse.Namespace) -> dict[str, Any]:
             verdicts[str(band)] = judge.compare(mine, candidate=name, rival=CONTROL, policy=policy)
         found[name] = {key: _row(one) for key, one in verdicts.items()}
         found[name]["acceptanceLength"] = _acceptance(measured, name)
-        _say(f"{name}: {json.dumps(found[name])}")
+        serving.say(f"{name}: {json.dumps(found[name])}")
     for server in servers.values():
-        _stop(server)
+        serving.stop(server.pid)
     return {"verdicts": found, "measurements": blocks}
 
 
@@ -158,31 +152,20 @@ def _request(speculation: Speculation | None, port: int, options: argparse.Names
     )
 
 
-def _serve(name: str, request: ServeRequest, options: argparse.Namespace) -> subprocess.Popen[bytes]:
+def _serve(name: str, request: ServeRequest, options: argparse.Namespace) -> serving.Server:
     """Return a server that answers /health."""
-    command = Vllm().command(request)
-    log = (options.work / f"{name}.log").open("wb")
-    server = subprocess.Popen(
-        [*options.engine, *command[1:]], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+    folder = options.work / f"{name}-0"
+    server = serving.Server(
+        name=name,
+        load=0,
+        url=f"http://127.0.0.1:{request.port}",
+        pid=serving.start(request, options.engine, folder, caches=options.work / "caches"),
     )
-    deadline = time.monotonic() + _START_LIMIT_S
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{request.port}/health", timeout=5):
-                return server
-        except (urllib.error.URLError, OSError):
-            time.sleep(1)
-    _stop(server)
-    raise SystemExit(f"{name} did not start: {(options.work / f'{name}.log').read_text()[-3000:]}")
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    if server.poll() is None:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+    starting = serving.wait_for([server], options.work, limit_s=_START_LIMIT_S)
+    if starting or not serving.healthy(server.url):
+        serving.stop(server.pid)
+        raise SystemExit(f"{name} did not start: {serving.last_words(folder)}")
+    return server
 
 
 def _at(path: Path) -> sources.Location:
@@ -212,11 +195,6 @@ def _spec(options: argparse.Namespace) -> DraftTrainingJobSpec:
             "output": {"uri": "pvc://drafts/chain"},
         }
     )
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"[{time.strftime('%H:%M:%S')}] {text}\n")
-    sys.stdout.flush()
 
 
 def _options() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Make a small target and its EAGLE-3 head cost what a 7B costs, with the same answers.
 
-    python bench/enlarge.py --target DIR --head DIR --out DIR        # writes DIR/target and DIR/head
+    python -m bench.enlarge --target DIR --head DIR --out DIR        # writes DIR/target and DIR/head
 
 Every matrix gets zero blocks around it, so the first 576 of 4096 numbers of the residual stream are what they were and
 the rest stay zero. A norm divides by the root mean square over *all* numbers, which falls by sqrt(576 / 4096); its

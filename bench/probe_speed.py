@@ -1,6 +1,6 @@
 """How fast is the probe itself? It drives a trivial server, a process of its own that streams as fast as it is read.
 
-    PYTHONPATH=operator python bench/probe_speed.py
+    PYTHONPATH=operator python -m bench.probe_speed
 
 The server's chunks look like vLLM's, one token each, which is the most a probe can be given to do for a token. What is
 reported is the probe's own processor time for a chunk and for a request, which holds on a busy machine too, and what

@@ -57,7 +57,7 @@ WANTED: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate and write."""
     options = _options(arguments)
-    recordings = [noise.read(path) for path in options.recordings] or _recorded()
+    recordings = [noise.read(path) for path in options.recordings] or _recorded(options.only)
     runs, sweep_runs = (60, 40) if options.quick else (options.runs, 600)
     rows: list[dict[str, Any]] = []
     choices = {recording.name: _rivals(recording, sweep_runs, options.seed) for recording in recordings}
@@ -210,7 +210,7 @@ def _about(recording: noise.Recording) -> dict[str, Any]:
     }
 
 
-def _recorded() -> list[noise.Recording]:
+def _recorded(only: str) -> list[noise.Recording]:
     """Return the recordings of bench/results: unequal arms first, since theirs is the noise that a rollout meets."""
     side, old = "h200-noise-side-by-side.json", "h200-enlarged-6.7b-k3.json"
     named = (
@@ -218,18 +218,21 @@ def _recorded() -> list[noise.Recording]:
         ("H200, two servers without speculation", side, ("none#1", "none#0")),
         ("H200, one server against itself", "h200-noise-same-server.json", ("none#0", "none#0-again")),
         ("H200, k=3, short blocks", old, ("k=3", "none")),
-        ("CPU, one server against itself", "cpu-noise-same-server.json", ("none#0", "none#0-again")),
+        ("CPU, n-gram against no speculation", "cpu-noise-ngram.json", ("ngram=3#0", "none#0")),
+        ("CPU, two servers without speculation", "cpu-noise-equal.json", ("none#1", "none#0")),
+        ("CPU, one server against itself", "cpu-noise-equal.json", ("none#0", "none#0-again")),
     )
     return [
         noise.read(RECORDINGS / file, name=name, arms=arms)
         for name, file, arms in named
-        if (RECORDINGS / file).exists()
+        if (RECORDINGS / file).exists() and name.startswith(only)
     ]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="*", type=Path, help="by default all of bench/results")
+    parser.add_argument("--only", default="", help="of those the ones whose names begin so, such as CPU")
     parser.add_argument("--out", type=Path, required=True, help="folder")
     parser.add_argument("--runs", type=int, default=4000, help="of each rule in each case (default %(default)s)")
     parser.add_argument("--max-rounds", type=int, default=rules.Paceline().max_rounds, help="of our rule (%(default)s)")

@@ -49,3 +49,29 @@ def test_nothing_is_asked_without_a_tolerance() -> None:
     policy = dataclasses.replace(ASKED, answer_tolerance_percent=None)
     found = judge.compare(answered(ours=0, theirs=20), candidate="A", rival="B", policy=policy)
     assert found.verdict is judge.Verdict.PASS
+
+
+def test_band_of_few_answers_does_not_hide_a_fault() -> None:
+    """At concurrency 1 the control answers twice a round; what is plain at 8 is seen in two rounds all the same."""
+    blocks = [
+        block.model_copy(update={"concurrency": band, "compared": compared, "agreed": agreed})
+        for block in builders.noisy_rounds(builders.seeded(2), count=2, ratio=1.4, noise=0.01)
+        for band in (1, 8)
+        for compared in ((6 if block.arm == "A" else 1) * band,)
+        for agreed in (0 if block.arm == "A" else compared,)
+    ]
+    policy = dataclasses.replace(ASKED, answer_tolerance_percent=50)
+    found = judge.compare(blocks, candidate="A", rival="B", policy=policy)
+    assert found.reason is judge.Reason.ANSWERS_CHANGED
+
+
+def test_bands_are_compared_with_their_own_control() -> None:
+    """Measured mostly where the control disagrees with itself, a candidate is held against that, not against the rest."""
+    blocks = [
+        block.model_copy(update={"concurrency": band, "compared": compared, "agreed": round(compared * share)})
+        for block in builders.noisy_rounds(builders.seeded(2), count=6, ratio=1.4, noise=0.01)
+        for band, share in ((1, 1.0), (8, 0.2))
+        for compared in (({1: 2, 8: 60} if block.arm == "A" else {1: 60, 8: 60})[band],)
+    ]
+    found = judge.compare(blocks, candidate="A", rival="B", policy=ASKED)
+    assert found.reason is not judge.Reason.ANSWERS_CHANGED

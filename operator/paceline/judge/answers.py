@@ -1,11 +1,15 @@
 """Whether speculation changed the answers.
 
 Greedy answers of one server differ between runs, since numerics depend on what else is in the batch; a verified draft
-makes a batch of another shape. So the control's agreement with itself is the yardstick, the lowest of any concurrency,
-and a tolerance comes on top of it. A head of a foreign vocabulary, or a wrong sampler, agrees on next to nothing.
+makes a batch of another shape. So the control's agreement with itself is the yardstick, and a tolerance comes on top of
+it. A head of a foreign vocabulary, or a wrong sampler, agrees on next to nothing.
 
-Source: Newcombe, Statistics in Medicine 17 (1998) 873, method 10: bounds of a difference of two shares from Wilson's
-bounds of each.
+Both are compared band by band, and the differences added up by how many of the candidate's answers each band has. A
+yardstick taken from the one band where the control agrees least would rest on that band's answers alone, two a round at
+concurrency 1, and hold a plain fault for possible until the last round.
+
+Sources: Newcombe, Statistics in Medicine 17 (1998) 873, method 10: bounds of a difference of two shares from Wilson's
+bounds of each; Zou and Donner, Statistics in Medicine 27 (2008) 1693, for sums of more than two.
 """
 
 import math
@@ -53,13 +57,21 @@ def changed(
         tolerance_percent: percentage points by which the candidate may agree less often.
         tail: the error of this question.
     """
-    theirs = _yardstick(measurements, control)
-    ours = _agreement([one for one in measurements if one.arm == candidate])
-    if ours is None or theirs is None:
+    pairs = [
+        (ours, theirs)
+        for band in {(one.concurrency, one.prompt_band) for one in measurements}
+        if (ours := _agreement(measurements, candidate, band)) and (theirs := _agreement(measurements, control, band))
+    ]
+    if not pairs:
         return ""
-    upper, lower = ours.wilson(tail)[1], theirs.wilson(tail)[0]
-    largest = ours.share - theirs.share + math.hypot(upper - ours.share, theirs.share - lower)
-    if largest >= -tolerance_percent / 100.0:
+    ours, theirs = (_summed(arm) for arm in zip(*pairs, strict=True))
+    shares = [one.compared / ours.compared for one, _ in pairs]
+    difference = math.fsum(share * (one.share - other.share) for share, (one, other) in zip(shares, pairs, strict=True))
+    reach = math.hypot(
+        *(share * (one.wilson(tail)[1] - one.share) for share, (one, _) in zip(shares, pairs, strict=True)),
+        *(share * (other.share - other.wilson(tail)[0]) for share, (_, other) in zip(shares, pairs, strict=True)),
+    )
+    if difference + reach >= -tolerance_percent / 100.0:
         return ""
     return (
         f"{ours.agreed} of {ours.compared} greedy answers are the control's, which gives {theirs.agreed} of "
@@ -67,13 +79,12 @@ def changed(
     )
 
 
-def _yardstick(measurements: Sequence[Measurement], control: str) -> Agreement | None:
-    """Return the control's agreement with itself at the concurrency where it agrees least."""
-    mine = [one for one in measurements if one.arm == control and one.compared]
-    bands = [_agreement([one for one in mine if one.concurrency == band]) for band in {one.concurrency for one in mine}]
-    return min((one for one in bands if one is not None), key=lambda one: one.share, default=None)
+def _agreement(blocks: Sequence[Measurement], arm: str, band: tuple[int, str]) -> Agreement | None:
+    """Return an arm's agreement in one band; None where nothing was compared."""
+    mine = [one for one in blocks if one.arm == arm and (one.concurrency, one.prompt_band) == band]
+    compared = sum(one.compared for one in mine)
+    return Agreement(agreed=min(compared, sum(one.agreed for one in mine)), compared=compared) if compared else None
 
 
-def _agreement(blocks: Sequence[Measurement]) -> Agreement | None:
-    compared = sum(one.compared for one in blocks)
-    return Agreement(agreed=min(compared, sum(one.agreed for one in blocks)), compared=compared) if compared else None
+def _summed(bands: Sequence[Agreement]) -> Agreement:
+    return Agreement(agreed=sum(one.agreed for one in bands), compared=sum(one.compared for one in bands))
