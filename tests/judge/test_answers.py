@@ -66,7 +66,7 @@ def test_band_of_few_answers_does_not_hide_a_fault() -> None:
 
 
 def test_bands_are_compared_with_their_own_control() -> None:
-    """Measured mostly where the control disagrees with itself, a candidate is held against that, not against the rest."""
+    """Measured mostly where the control disagrees with itself, a candidate is held against just that."""
     blocks = [
         block.model_copy(update={"concurrency": band, "compared": compared, "agreed": round(compared * share)})
         for block in builders.noisy_rounds(builders.seeded(2), count=6, ratio=1.4, noise=0.01)
