@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -153,20 +154,24 @@ def run_operator(kubeconfig: Path, *, log: Path, forked: bool = False, **environ
         environment: further settings, such as ``PACELINE_ROOMS``.
     """
     port = _free_port()
+    # The Kubernetes client writes the kubeconfig's keys to files, which an operator that is killed leaves behind.
+    scratch = tempfile.TemporaryDirectory(prefix="operator-")
     given = {
         **_without_settings(os.environ),
         **_QUICK,
         "KUBECONFIG": str(kubeconfig),
         "PACELINE_HEALTH_PORT": str(port),
+        "TMPDIR": scratch.name,
         "PYTHONPATH": os.pathsep.join(str(_ROOT / part) for part in ("operator", "tests", "tests/cluster")),
         **environment,
     }
-    process = nursery.start(given, log=log) if forked else _start(given, log=log)
-    started = Operator(process, port=port, log=log)
-    try:
-        yield started
-    finally:
-        started.kill()
+    with scratch:
+        process = nursery.start(given, log=log) if forked else _start(given, log=log)
+        started = Operator(process, port=port, log=log)
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def _start(environment: Mapping[str, str], *, log: Path) -> Process:

@@ -136,14 +136,13 @@ class Kubelet:
     def _schedule(self, pod: dict[str, Any]) -> None:
         wanted = gpus(pod)
         fits = next((name for name, free in sorted(self._free().items()) if wanted <= free), None)
-        placed = copy.deepcopy(pod)
         if fits is None:
             message = f"0/{len(self.nodes)} nodes are available: {len(self.nodes)} Insufficient {_GPU}."
             told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
             if pod["status"].get("conditions") != [told]:
-                placed["status"] = {"phase": "Pending", "conditions": [told]}
-                self.server.put(placed)
+                self.server.put({**pod, "status": {"phase": "Pending", "conditions": [told]}})
             return
+        placed = copy.deepcopy(pod)
         at = conditions.timestamp(self.server.now)
         placed["spec"]["nodeName"] = fits
         placed["status"] = {
@@ -192,14 +191,15 @@ class Kubelet:
             )
 
     def _serve(self, pod: dict[str, Any]) -> None:
-        serving, served = self.programs.serve(pod), copy.deepcopy(pod)
+        serving = self.programs.serve(pod)
+        restarts = pod["status"]["containerStatuses"][0]["restartCount"] + 1
+        if restarts > _MOST_RESTARTS if serving.crashes else is_ready(pod):
+            return
+        served = copy.deepcopy(pod)
         container = served["status"]["containerStatuses"][0]
         if serving.crashes:
-            restarts = container["restartCount"] + 1
             began, ended = self.server.now - CRASH_EVERY_S, self.server.now
             times = {"startedAt": conditions.timestamp(began), "finishedAt": conditions.timestamp(ended)}
-            if restarts > _MOST_RESTARTS:
-                return
             container |= {
                 "restartCount": restarts,
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
@@ -207,8 +207,6 @@ class Kubelet:
             }
             _set(served, "Ready", "False")
             self._due[pod["metadata"]["uid"]] = self.server.now + CRASH_EVERY_S
-        elif is_ready(pod):
-            return
         else:
             container["state"] = {"running": {"startedAt": conditions.timestamp(self.server.now)}}
             _set(served, "Ready", "True")

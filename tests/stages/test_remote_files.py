@@ -1,7 +1,9 @@
 """A checkpoint on a hub or in a bucket: small files are fetched, weights are looked at where they are."""
 
+import contextlib
 import json
 import struct
+import tempfile
 
 import pytest
 
@@ -77,6 +79,17 @@ def test_target_in_a_bucket_is_read_without_its_weights(monkeypatch, tmp_path):
     assert max(end for _, end in of_weights) < result.weights_bytes
     other = FakeBucket(_target(**{"model.safetensors": _safetensors(["model.norm.weight"])}))
     assert _inspect(monkeypatch, tmp_path, other).digest != result.digest
+
+
+@pytest.mark.parametrize("files", [_target(), {"bucket/model/config.json": b"{"}], ids=["whole", "broken"])
+def test_fetched_files_are_gone_after_the_inspection(monkeypatch, tmp_path, files):
+    """The pod's disk is the node's, whether the inspection ends well or not."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    with contextlib.suppress(PermanentError):
+        _inspect(monkeypatch, tmp_path, FakeBucket(files))
+    assert not list(scratch.iterdir())
 
 
 def test_index_spares_every_header(monkeypatch, tmp_path):

@@ -35,16 +35,17 @@ def read(
         manifest_digest: what its manifest must hash to, when the user or a training job said so.
     """
     try:
-        place = reading.open_place(head)
-        folder = place.folder
-        found = list(of_manifest(place, manifest_digest))
-        if place.is_whole:
-            list(target_files.weight_files(folder))
-        facts = checkpoint_facts.of_head(place.files)
+        with reading.open_place(head) as place:
+            folder = place.folder
+            found = list(of_manifest(place, manifest_digest))
+            if place.is_whole:
+                list(target_files.weight_files(folder))
+            facts = checkpoint_facts.of_head(place.files)
+            tokenizer = _trained_for(folder).get("tokenizerDigest")
     except PermanentError as error:
         said = str(error).replace("target.uri", "the draft's uri").replace("target", "head", 1)
         return Reading(problems=[said[:_LIMIT]])
-    if facts.tokenizer_fingerprint is None and _trained_for(folder).get("tokenizerDigest") == tokenizer_digest:
+    if facts.tokenizer_fingerprint is None and tokenizer == tokenizer_digest:
         facts = facts.model_copy(update={"tokenizer_fingerprint": target.tokenizer_fingerprint})
     return Reading(problems=[problem[:_LIMIT] for problem in found], facts=facts)
 

@@ -25,7 +25,11 @@ def run(config: stages.InspectConfig, context: Context) -> stages.InspectResult:
         PermanentError: when they are missing, cut off, or not a model that a head can be trained for.
     """
     context.progress.update(0.1, "reading the target's files")
-    place = reading.open_place(config.target)
+    with reading.open_place(config.target) as place:
+        return _look(config, place)
+
+
+def _look(config: stages.InspectConfig, place: reading.Place) -> stages.InspectResult:
     folder = place.folder
     # Before anything is listed: a source without a configuration is told as such.
     target_files.read_json(folder / target_files.CONFIG)

@@ -4,7 +4,10 @@ The weights stay where they are. What is known of them without a download is the
 digests, and the headers of those that no index describes.
 """
 
+import contextlib
 import hashlib
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -38,8 +41,9 @@ class Place:
         return self.remote is None
 
 
-def open_place(source: stages.TargetRef) -> Place:
-    """Return where a checkpoint can be read.
+@contextlib.contextmanager
+def open_place(source: stages.TargetRef) -> Iterator[Place]:
+    """Yield where a checkpoint can be read; what was fetched from a bucket goes at the end.
 
     Raises:
         PermanentError: when it does not exist or may not be read.
@@ -47,15 +51,21 @@ def open_place(source: stages.TargetRef) -> Place:
     """
     if source.path.startswith("/"):
         folder = target_files.locate(source, weights=False)
-        return Place(folder=folder, files=files.Folder(path=folder))
-    if source.path.startswith("s3://"):
+        yield Place(folder=folder, files=files.Folder(path=folder))
+    elif source.path.startswith("s3://"):
         remote = remote_files.open_bucket(source)
-        folder = remote_files.fetch(remote, suffixes=_SMALL_SUFFIXES, limit=_SMALL_LIMIT)
+        with tempfile.TemporaryDirectory(prefix="checkpoint-") as scratch:
+            remote_files.fetch(remote, Path(scratch), suffixes=_SMALL_SUFFIXES, limit=_SMALL_LIMIT)
+            yield _layered(Path(scratch), remote)
     else:
         folder = target_files.locate(source, weights=False, token=remote_files.hub_token(source))
-        remote = remote_files.open_hub(source)
-    layered = remote_files.Layered(fetched=files.Folder(path=folder), rest=remote)
-    return Place(folder=folder, files=layered, remote=remote)
+        yield _layered(folder, remote_files.open_hub(source))
+
+
+def _layered(folder: Path, remote: remote_files.Remote) -> Place:
+    """Return a place whose small files lie in ``folder``."""
+    layers = remote_files.Layered(fetched=files.Folder(path=folder), rest=remote)
+    return Place(folder=folder, files=layers, remote=remote)
 
 
 def list_weights(place: Place, source: stages.TargetRef) -> Listing:

@@ -5,7 +5,6 @@ name neither a local file nor another protocol, and chains of protocols are neve
 refused request is not repeated, since it may quote what it was given.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,13 +139,12 @@ def read_secret(source: stages.TargetRef) -> dict[str, str]:
     return found
 
 
-def fetch(source: Remote, *, suffixes: tuple[str, ...], limit: int) -> Path:
-    """Return a folder of this pod's own with the files of these endings.
+def fetch(source: Remote, folder: Path, *, suffixes: tuple[str, ...], limit: int) -> None:
+    """Write the files of these endings into ``folder``.
 
     Raises:
         PermanentError: when there is no such folder, or a file is larger than such files are.
     """
-    folder = Path(tempfile.mkdtemp(prefix="checkpoint-"))
     try:
         for name, size in source.sizes().items():
             if not name.endswith(suffixes):
@@ -156,7 +154,6 @@ def fetch(source: Remote, *, suffixes: tuple[str, ...], limit: int) -> Path:
             (folder / name).write_bytes(source.read(name, at_most=limit))
     except UnreadableError as error:
         raise PermanentError(str(error)) from error
-    return folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
