@@ -12,25 +12,14 @@ from typing import Any, Final
 
 import harness
 import kubeletless
+import playbook
 from paceline.api import names, report, stages
 from paceline.controller import apiserver, errors
 from paceline.planning import kinds
 from paceline.planning.kinds import Kind
 
-DIGEST: Final = "sha256:" + "a" * 64
 NAMESPACES: Final = 10
 _AT_ONCE: Final = 16
-_FACTS: Final = stages.InspectResult(
-    digest=DIGEST,
-    tokenizer_digest=DIGEST,
-    architecture="LlamaForCausalLM",
-    hidden_size=576,
-    layers=30,
-    vocabulary_size=49152,
-    weights_bytes=270_000_000,
-    auxiliary_layers=[2, 15, 27],
-    hidden_state_bytes_per_token=4608,
-)
 
 
 def deployment(number: int) -> dict[str, Any]:
@@ -134,7 +123,7 @@ async def _play(api: harness.Api, due: asyncio.Queue[dict[str, Any]]) -> None:
 def _part_of(pod: Mapping[str, Any]) -> kubeletless.Play:
     labels = pod["metadata"]["labels"]
     if "inspect" in (labels.get(names.LABEL_PART), labels.get(names.LABEL_STAGE)):
-        told = report.encode(stages.StageReport(result=_FACTS))
+        told = report.encode(stages.StageReport(result=playbook.FACTS))
         return kubeletless.Play(phase="Succeeded", message=told)
     return kubeletless.Play(phase="Running")
 

@@ -17,6 +17,18 @@ from paceline.api.measurement import BlockOutcome, Measurement, ProbeConfig, Pro
 from paceline.planning import kinds
 
 DIGEST = "sha256:" + "a" * 64
+FACTS = stages.InspectResult(
+    digest=DIGEST,
+    tokenizer_digest=DIGEST,
+    architecture="LlamaForCausalLM",
+    hidden_size=576,
+    layers=30,
+    vocabulary_size=49152,
+    weights_bytes=270_000_000,
+    auxiliary_layers=[2, 15, 27],
+    hidden_state_bytes_per_token=4608,
+)
+"""Of a target of 135M parameters."""
 _WINDOW_MS = 10_000
 _DRAFTS = 500
 
@@ -91,19 +103,7 @@ class Playbook:
 
 def _inspected(_: Playbook, document: Mapping[str, Any]) -> stages.StageReport:
     del document
-    return _result(
-        stages.InspectResult(
-            digest=DIGEST,
-            tokenizer_digest=DIGEST,
-            architecture="LlamaForCausalLM",
-            hidden_size=576,
-            layers=30,
-            vocabulary_size=49152,
-            weights_bytes=270_000_000,
-            auxiliary_layers=[2, 15, 27],
-            hidden_state_bytes_per_token=4608,
-        )
-    )
+    return _result(FACTS)
 
 
 def _prepared(_: Playbook, document: Mapping[str, Any]) -> stages.StageReport:

@@ -1,6 +1,7 @@
 """The parts put together: reflectors feed the cache, the cache feeds the queue, the leader's workers empty it."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -80,33 +81,16 @@ class Core:
         watched = (*kinds.OURS, *kinds.CHILDREN)
         self.cache = cache.Cache(watched, fresh=self._fresh, listener=self._triggers.changed, measured=measured)
         self.lease = lease.Lease(server=server, configured=configured, time=time, measured=measured)
+        self.fleet = fleet.FleetStore(measured=measured)
+        reflect = functools.partial(reflector.Reflector, server=server, fresh=self._fresh, time=time, measured=measured)
         self.reflectors = [
-            reflector.Reflector(
-                kind=kind,
-                namespace=namespace,
-                server=server,
-                store=self.cache,
-                fresh=self._fresh,
-                time=time,
-                measured=measured,
-            )
+            reflect(kind=kind, namespace=namespace, store=self.cache)
             for kind in watched
             for namespace in configured.namespaces or (None,)
         ]
-        self.fleet = fleet.FleetStore(measured=measured)
+        devices_of = _DEVICES if configured.forecast else ()
         self._fleet_reflectors = [
-            reflector.Reflector(
-                kind=kind,
-                namespace=None,
-                server=server,
-                store=self.fleet,
-                fresh=self._fresh,
-                time=time,
-                measured=measured,
-                selection=selection,
-            )
-            for kind, selection in _DEVICES
-            if configured.forecast
+            reflect(kind=kind, namespace=None, store=self.fleet, selection=selection) for kind, selection in devices_of
         ]
         self._poller = poller.Poller(
             fetch=fetch, heard=self._heard, news=self.enqueue, configured=configured, time=time, measured=measured
