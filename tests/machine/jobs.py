@@ -19,7 +19,7 @@ def sync(server: Server) -> None:
 def job_of(server: Server, pod: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the Job that a pod works for; None for a server's pod, and when the Job is gone."""
     reference = pod["metadata"]["ownerReferences"][0]
-    return server.objects.get(("Job", reference["name"])) if reference["kind"] == "Job" else None
+    return server.objects.get(("Job", reference["name"])) if is_of_job(pod) else None
 
 
 def document(server: Server, pod: Mapping[str, Any]) -> str | None:
@@ -30,6 +30,11 @@ def document(server: Server, pod: Mapping[str, Any]) -> str | None:
         if stored is not None and "stage.json" in stored["data"]:
             return str(stored["data"]["stage.json"])
     return None
+
+
+def is_of_job(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod was made by a Job, even if that is gone."""
+    return bool(pod["metadata"]["ownerReferences"][0]["kind"] == "Job")
 
 
 def is_living(pod: Mapping[str, Any]) -> bool:

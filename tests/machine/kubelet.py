@@ -15,6 +15,8 @@ from machine.watches import Scrapes
 from paceline.planning import conditions, kinds, plan
 
 GRACE_S: Final = 30.0
+# So long a pod outlives its Node object, until the pod garbage collector sees that it has no node.
+LOST_S: Final = 60.0
 CRASH_EVERY_S: Final = 40.0
 _MOST_RESTARTS: Final = 6
 _GPU: Final = "nvidia.com/gpu"
@@ -67,6 +69,8 @@ class Kubelet:
         self._mounted: dict[str, str | None] = {}
         self._due: dict[str, float] = {}
         """By a pod's UID, when something will happen to it."""
+        self._lost: set[str] = set()
+        """UIDs of pods whose node is gone."""
 
     def step(self) -> None:
         """Do everything that is due."""
@@ -119,13 +123,36 @@ class Kubelet:
         gone["metadata"]["deletionTimestamp"] = conditions.timestamp(self.server.now)
         _set(gone, "Ready", "False")
         self.server.put(gone)
-        self._due[pod["metadata"]["uid"]] = self.server.now + GRACE_S
+        if pod["metadata"]["uid"] not in self._lost:
+            self._due[pod["metadata"]["uid"]] = self.server.now + GRACE_S
+
+    def evict(self, pod: Mapping[str, Any]) -> None:
+        """Have a pod leave its node: a Job's is failed and charged to nobody, a server's ends in its grace."""
+        if jobs.is_of_job(pod):
+            jobs.disrupt(self.server, pod)
+        else:
+            self.end(pod)
+
+    def lose(self, node: str) -> None:
+        """Take a node away for good; its pods stop answering at once, and are gone some time later."""
+        self.nodes.pop(node, None)
+        for pod in self.server.all(kinds.POD):
+            if pod["spec"].get("nodeName") != node or pod["metadata"]["uid"] in self._lost:
+                continue
+            self._lost.add(pod["metadata"]["uid"])
+            self._due[pod["metadata"]["uid"]] = self.server.now + LOST_S
+            silent = copy.deepcopy(pod)
+            _set(silent, "Ready", "False")
+            self.server.put(silent)
 
     # -- kubelets
 
     def _play(self, pod: dict[str, Any]) -> None:
         uid = pod["metadata"]["uid"]
-        if "deletionTimestamp" in pod["metadata"]:
+        if uid in self._lost:
+            if self.server.now >= self._due[uid]:
+                self.server.drop("Pod", pod["metadata"]["name"])
+        elif "deletionTimestamp" in pod["metadata"]:
             if self.server.now >= self._due.setdefault(uid, self.server.now + GRACE_S):
                 self.server.drop("Pod", pod["metadata"]["name"])
         elif not pod["spec"].get("nodeName"):
@@ -215,7 +242,8 @@ class Kubelet:
     def stir(self) -> None:
         """Have every kubelet look again: what its programs do has changed."""
         for pod in self.server.all(kinds.POD):
-            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            waits = pod["metadata"]["uid"] in self._lost or "deletionTimestamp" in pod["metadata"]
+            if pod["spec"].get("nodeName") and not waits:
                 self._due[pod["metadata"]["uid"]] = min(
                     self._due.get(pod["metadata"]["uid"], self.server.now), self.server.now + 1.0
                 )

@@ -185,6 +185,10 @@ class Rules:
         wanted = {history.stable} | ({opened.candidate, opened.control, opened.stable} if opened else set())
         left = {_revision(one) for one in self.server.all(kinds.DEPLOYMENT)}
         assert left <= {names.short(one) for one in wanted if one} | self.served()
+        refused = {names.short(one) for one in history.rejected}
+        assert self.forgotten or not self.served() & refused or self._asked_again(history), (
+            "what was rejected serves on"
+        )
         assert opened is None or opened.decision is not Decision.PROMOTED
 
 

@@ -100,7 +100,7 @@ class Simulation:
         if self.operator.is_due:
             self._at_once = self._at_once + 1 if self.server.now == self._worked_at else 1
             self._worked_at = self.server.now
-            assert self._at_once < _MOST_AT_ONCE, "the operator runs in circles"
+            assert self._at_once < _MOST_AT_ONCE, f"the operator runs in circles; it wrote {self._newest_writes()}"
             self.operator.work()
             return True
         wake = self.operator.wake_at
@@ -110,6 +110,13 @@ class Simulation:
         return bool(coming)
 
     # -- what there is
+
+    def _newest_writes(self) -> list[str]:
+        """Return what the operator wrote last, newest last."""
+        return [
+            f"{type(one).__name__} {one.kind.kind if isinstance(one, plan.Delete) else one.manifest['kind']}"
+            for one in self.server.written[-6:]
+        ]
 
     @property
     def resource(self) -> dict[str, Any]:

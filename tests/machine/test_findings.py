@@ -2,34 +2,16 @@
 
 import pytest
 
-from machine import rollout_rules, training_rules
-from machine.engines import Engines
+from machine import worlds
 from machine.server import Fault
-from machine.simulation import Simulation
-from machine.stage_programs import StagePrograms
 from paceline.planning import kinds
-from paceline.rollout.room import Rollout
-from paceline.training.room import Training
 from rollout import builders
-from training import builders as training
 
 
 @pytest.fixture
 def sim():
     """A SpeculativeDeployment whose head has been promoted, watched by the rules."""
-
-    def look(action):
-        rules.wrote(action, sees_all=made.operator.sees_all)
-
-    made = Simulation(
-        Rollout(stage_image="paceline/stages:1"),
-        builders.deployment(),
-        now=builders.NOW,
-        programs=Engines,
-        look=look,
-    )
-    made.rules = rules = rollout_rules.Rules(made.server)
-    made.programs.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2}
+    made, made.rules = worlds.deployment(speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2})
     made.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert made.resource["status"]["speculation"] == "EAGLE3 k=3"
     return made
@@ -71,8 +53,7 @@ def test_records_deleted_by_hand_take_no_endpoint_from_users(sim, image):
 
 def test_configuration_deleted_before_its_pod_starts_is_made_again():
     """The pod would wait for its volume for ever, and its run until the deadline."""
-    sim = Simulation(Training(), training.resource(), now=training.NOW, programs=StagePrograms, look=lambda _: None)
-    rules = training_rules.Rules(sim.server)
+    sim, rules = worlds.training_job()
     sim.operate()
     for one in sim.server.all(kinds.CONFIG_MAP):
         sim.server.drop("ConfigMap", one["metadata"]["name"])

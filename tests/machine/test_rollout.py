@@ -13,16 +13,11 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 
-from machine import fields, sizes
+from machine import fields, sizes, trouble, worlds
 from machine.engines import LAST_WORDS, Engines
-from machine.kubelet import NODES
-from machine.rollout_rules import Rules
-from machine.server import Fault
-from machine.simulation import Simulation
 from paceline.api import base, names
 from paceline.api.speculativedeployment import GuardSpec, RolloutSpec, TrafficSpec
-from paceline.planning import kinds, plan
-from paceline.rollout.room import Rollout
+from paceline.planning import kinds
 from rollout import builders
 
 TITLES = ("None", "EAGLE3 k=3", "EAGLE3 k=5", "Ngram k=4", "Suffix k=8")
@@ -40,7 +35,6 @@ SPECULATIONS = (
 IMAGES = ("vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.34.0")
 TARGETS = ("pvc://models/target", "pvc://models/new-target", "pvc://models/broken")
 CHILDREN = (kinds.DEPLOYMENT, kinds.JOB, kinds.POD, kinds.SERVICE, kinds.CONFIG_MAP, kinds.CONTROLLER_REVISION)
-WATCHED = [kind.kind for kind in (*kinds.CHILDREN, *kinds.OURS)]
 POLICIES = st.fixed_dictionaries(
     {},
     optional={
@@ -55,8 +49,6 @@ STEPS: tuple[list[dict[str, Any]], ...] = (
     [{"weight": 20, "pause": "5m"}],
     [{"weight": 30, "pause": "1m"}, {"weight": 60, "pause": "10m"}],
 )
-FAULTS = st.dictionaries(st.integers(0, 6), st.sampled_from(list(Fault)), min_size=1, max_size=3)
-JUMPS_S = (-7200.0, -90.0, 90.0, 7200.0)
 # Longer than the pause before a source is read again, and than the guard's window; a wait of the spec comes on top.
 QUIET_S = 2000.0
 
@@ -68,26 +60,16 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {**made, "engine": {**made["engine"], "podTemplate": template}}
 
 
-class Rollouts(stateful.RuleBasedStateMachine):
+class Rollouts(trouble.Trouble):
     """One SpeculativeDeployment."""
 
     def __init__(self) -> None:
         super().__init__()
         resource = {**builders.deployment(), "spec": spec()}
-        self.sim = Simulation(
-            Rollout(stage_image="paceline/stages:1"),
-            resource,
-            now=builders.NOW,
-            programs=Engines,
-            look=self.look,
+        self.sim, self.rules = worlds.deployment(
+            resource, speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
         )
         self.engines: Engines = self.sim.programs
-        self.rules = Rules(self.sim.server)
-        self.jumped_s = 0.0
-
-    def look(self, action: plan.Action) -> None:
-        """Check what one write of the operator's may break."""
-        self.rules.wrote(action, sees_all=self.sim.operator.sees_all)
 
     @stateful.initialize(
         served=st.booleans(),
@@ -107,7 +89,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
     ) -> None:
         """Start with a new resource, or with one whose head has been promoted; with sight of nodes or without."""
         self.sim.watches.nodes = lambda: self.sim.kubelet.nodes if sees_nodes else None
-        self.engines.speeds |= {"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
         if served:
             self.come_to_rest()
             assert self.sim.resource["status"]["speculation"] == "EAGLE3 k=3"
@@ -120,54 +101,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
     # -- the operator
 
-    @stateful.rule(times=st.integers(1, 4), heard=st.booleans())
-    def work(self, *, times: int, heard: bool) -> None:
-        """Run a few passes, with or without the news."""
-        for _ in range(times):
-            if heard:
-                self.sim.hear()
-            self.sim.operate()
-
-    @stateful.rule(seconds=st.sampled_from([60.0, 600.0, 3000.0]))
-    def go_on(self, *, seconds: float) -> None:
-        """Let everything take its course."""
-        self.sim.go_on(seconds)
-
-    @stateful.rule(after=st.integers(0, 5))
-    def crash(self, *, after: int) -> None:
-        """Kill the operator after some writes of a pass; its successor lists everything."""
-        self.sim.hear()
-        self.sim.operate(crash_after=after)
-
-    @stateful.rule(after=st.integers(0, 5), seconds=st.sampled_from([100.0, 1000.0]))
-    def crash_all_along(self, *, after: int, seconds: float) -> None:
-        """Kill the operator again and again, each time after as many writes."""
-        self.sim.go_on(seconds, crash_after=after)
-
-    @stateful.rule(faults=FAULTS, seconds=st.sampled_from([100.0, 1000.0]))
-    def meet_faults_all_along(self, *, faults: Mapping[int, Fault], seconds: float) -> None:
-        """Let the same calls fail again and again."""
-        self.sim.go_on(seconds, faults=faults)
-
-    @stateful.rule(faults=FAULTS)
-    def meet_faults(self, *, faults: Mapping[int, Fault]) -> None:
-        """Let calls of a pass fail."""
-        self.sim.hear()
-        self.sim.operate(faults=faults)
-
-    @stateful.rule(kind=st.sampled_from(WATCHED), seconds=st.floats(0, 45))
-    def hear_of_one_kind(self, *, kind: str, seconds: float) -> None:
-        """Let one watch be ahead of all others."""
-        self.sim.pass_time(seconds)
-        self.sim.watches.deliver([kind])
-        self.sim.operate()
-
-    @stateful.rule(seconds=st.sampled_from([1.0, 20.0, 300.0]))
-    def miss_events(self, *, seconds: float) -> None:
-        """Let things happen of which nobody is told."""
-        self.sim.pass_time(seconds)
-        self.sim.watches.deliver()
-
     # A Service that somebody has deleted carries no number that could tell old records from new ones.
     @stateful.precondition(lambda self: self.sim.server.all(kinds.SERVICE) and not self.rules.forgotten)
     @stateful.rule(age=st.integers(1, 25))
@@ -177,12 +110,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.sim.operator.act(self.sim.watches.old(age), faults={})
         self.rules.cut_off = False
         self.sim.operator.wake()
-
-    @stateful.rule(seconds=st.sampled_from(JUMPS_S))
-    def clock_jumps(self, *, seconds: float) -> None:
-        """Let the operator's clock be wrong, or right again."""
-        self.sim.operator.skew_s = 0.0 if self.sim.operator.skew_s else seconds
-        self.jumped_s = max(self.jumped_s, abs(seconds))
 
     # -- people
 
@@ -229,11 +156,18 @@ class Rollouts(stateful.RuleBasedStateMachine):
         """Scale."""
         self.edit(replicas=replicas)
 
-    @stateful.rule(verb=st.sampled_from(["promote", "abort", "retry", "undo", "pause"]), which=st.integers(0, 9))
-    def annotate(self, *, verb: str, which: int) -> None:
-        """Ask for a verb on some revision."""
+    @stateful.rule(
+        verb=st.sampled_from(["promote", "abort", "retry", "undo", "pause"]),
+        which=st.integers(0, 9),
+        again=st.sampled_from(["", "-2"]),
+        beside=st.booleans(),
+    )
+    def annotate(self, *, verb: str, which: int, again: str, beside: bool) -> None:
+        """Ask for a verb on some revision, also once more, and also beside what was asked for before."""
         known = [one["metadata"]["labels"][names.LABEL_REVISION] for one in self.all(kinds.CONTROLLER_REVISION)]
-        self.sim.annotate({f"paceline.dev/{verb}": known[which % len(known)]} if known else {})
+        asked = {f"paceline.dev/{verb}": known[which % len(known)] + again} if known else {}
+        before = self.sim.resource["metadata"].get("annotations") or {}
+        self.sim.annotate({**(before if beside else {}), **asked})
 
     @stateful.rule()
     def take_annotations_away(self) -> None:
@@ -252,11 +186,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def prune_status(self, *, lost: str) -> None:
         """Let the schema drop a field of the status, or keep it again."""
         self.sim.server.pruned = frozenset() if self.sim.server.pruned else frozenset({lost})
-
-    @stateful.rule()
-    def empty_status(self) -> None:
-        """Empty the status by hand."""
-        self.sim.server.put({key: one for key, one in self.sim.resource.items() if key != "status"})
 
     @stateful.rule(published=st.booleans())
     def train(self, *, published: bool) -> None:
@@ -277,11 +206,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
         (self.engines.crashing.add if crashes else self.engines.crashing.discard)(title)
         self.sim.kubelet.stir()
 
-    @stateful.rule(count=st.integers(0, 4))
-    def change_nodes(self, *, count: int) -> None:
-        """Take nodes' GPUs for others' pods, or give them back; what runs goes on."""
-        self.sim.kubelet.nodes = {name: gpus * (place < count) for place, (name, gpus) in enumerate(NODES.items())}
-
     @stateful.rule(accepted=st.sampled_from([None, 0.05, 1.2]))
     def change_traffic(self, *, accepted: float | None) -> None:
         """Let users ask for what the head knows, for what it does not, or for nothing."""
@@ -299,10 +223,6 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.sim.kubelet.stir()
 
     # -- the end
-
-    def all(self, kind: kinds.Kind) -> list[dict[str, Any]]:
-        """Return the objects of a kind."""
-        return self.sim.server.all(kind)
 
     def waits_s(self) -> list[float]:
         """Return how long each wait of a rollout may last, as the spec has it, a wrong clock's error added."""

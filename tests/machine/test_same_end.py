@@ -8,17 +8,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from machine import sizes
-from machine.engines import Engines
+from machine import sizes, worlds
 from machine.rollout_rules import Rules
 from machine.server import Fault
 from machine.simulation import Simulation
-from machine.stage_programs import StagePrograms
-from paceline.planning import kinds, plan
-from paceline.rollout.room import Rollout
-from paceline.training.room import Training
-from rollout import builders
-from training import builders as training
+from paceline.planning import kinds
 
 WATCHED = [kind.kind for kind in (*kinds.OURS, *kinds.CHILDREN)]
 LONG_S = 100_000.0
@@ -61,20 +55,7 @@ def suffer(sim: Simulation, mishaps: list[Mishap]) -> Simulation:
 
 def rollout(speed: float) -> Simulation:
     """Return a new SpeculativeDeployment whose candidate is of this speed."""
-
-    def look(action: plan.Action) -> None:
-        rules.wrote(action, sees_all=made.operator.sees_all)
-
-    made = Simulation(
-        Rollout(stage_image="paceline/stages:1"),
-        builders.deployment(),
-        now=builders.NOW,
-        programs=Engines,
-        look=look,
-    )
-    rules = Rules(made.server)
-    made.programs.speeds["EAGLE3 k=3"] = speed
-    return made
+    return worlds.deployment(speeds={"EAGLE3 k=3": speed})[0]
 
 
 def conditions(sim: Simulation) -> dict[str, tuple[str, str]]:
@@ -114,10 +95,5 @@ def training_end(sim: Simulation) -> dict[str, Any]:
 @hypothesis.given(mishaps=MISHAPS)
 def test_training_run_ends_alike(mishaps):
     """Every stage was tried once, and the same head is published."""
-
-    def run() -> Simulation:
-        return Simulation(
-            Training(), training.resource(), now=training.NOW, programs=StagePrograms, look=lambda _action: None
-        )
-
-    assert training_end(suffer(run(), mishaps)) == training_end(suffer(run(), []))
+    troubled, smooth = (worlds.training_job()[0] for _ in range(2))
+    assert training_end(suffer(troubled, mishaps)) == training_end(suffer(smooth, []))

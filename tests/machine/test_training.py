@@ -13,21 +13,15 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from checkpoints import builders as checkpoints
-from machine import fields, jobs, sizes
+from machine import fields, sizes, trouble, worlds
 from machine.kubelet import NODES
-from machine.server import Fault
-from machine.simulation import Simulation
 from machine.stage_programs import Luck, StagePrograms
-from machine.training_rules import Rules
 from paceline.api.checkpoint import TargetCheckpoint
 from paceline.api.drafttrainingjob import DraftTrainingJobSpec, Stage
 from paceline.checkpoints import target as targets
 from paceline.planning import kinds, plan
-from paceline.training.room import Training
-from training import builders
 
 CHILDREN = (kinds.JOB, kinds.POD, kinds.CONFIG_MAP)
-WATCHED = [kind.kind for kind in (*CHILDREN, kinds.DRAFT_TRAINING_JOB)]
 # What the CRD's rules let people change at any time; all else only before the start.
 ALWAYS = ("suspend", "activeDeadline", "stageRetries")
 LATER = fields.variants(
@@ -44,90 +38,26 @@ TARGETS = (
     targets.read(checkpoints.config("Qwen--Qwen3.5-397B-A17B"), weights=checkpoints.index("qwen3.5-with-mtp")),
     targets.read(checkpoints.config("zai-org--GLM-4.7-Flash")),
 )
-FAULTS = st.dictionaries(st.integers(0, 4), st.sampled_from(list(Fault)), min_size=1, max_size=3)
-JUMPS_S = (-7200.0, -90.0, 90.0, 7200.0)
 DAY_S = 86_400.0
 
 
-class Runs(stateful.RuleBasedStateMachine):
+class Runs(trouble.Trouble):
     """One DraftTrainingJob."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sim = Simulation(
-            Training(),
-            builders.resource(),
-            now=builders.NOW,
-            programs=StagePrograms,
-            look=self.look,
-        )
+        self.sim, self.rules = worlds.training_job()
         self.programs: StagePrograms = self.sim.programs
-        self.rules = Rules(self.sim.server)
         self.is_lucky = True
 
-    def look(self, action: plan.Action) -> None:
-        """Check what one write of the operator's may break."""
-        self.rules.wrote(action)
+    def spoil(self) -> None:
+        """Note that the run may fail: work is lost with a pod that vanishes."""
+        self.is_lucky = False
 
     @stateful.initialize(facts=st.sampled_from(TARGETS))
     def lie_on_the_volume(self, *, facts: TargetCheckpoint | None) -> None:
         """Let the target be one that a head is trained for, one with MTP of its own, or one that cannot be divided."""
         self.programs.checkpoint = facts
-
-    # -- the operator
-
-    @stateful.rule(seconds=st.sampled_from([30.0, 400.0, 1500.0]))
-    def go_on(self, *, seconds: float) -> None:
-        """Let everything take its course."""
-        self.sim.go_on(seconds)
-
-    @stateful.rule(times=st.integers(1, 4), heard=st.booleans())
-    def work(self, *, times: int, heard: bool) -> None:
-        """Run a few passes, with or without the news."""
-        for _ in range(times):
-            if heard:
-                self.sim.hear()
-            self.sim.operate()
-
-    @stateful.rule(after=st.integers(0, 4))
-    def crash(self, *, after: int) -> None:
-        """Kill the operator after some writes of a pass; its successor lists everything."""
-        self.sim.hear()
-        self.sim.operate(crash_after=after)
-
-    @stateful.rule(after=st.integers(0, 5), seconds=st.sampled_from([100.0, 1000.0]))
-    def crash_all_along(self, *, after: int, seconds: float) -> None:
-        """Kill the operator again and again, each time after as many writes."""
-        self.sim.go_on(seconds, crash_after=after)
-
-    @stateful.rule(faults=FAULTS, seconds=st.sampled_from([100.0, 1000.0]))
-    def meet_faults_all_along(self, *, faults: Mapping[int, Fault], seconds: float) -> None:
-        """Let the same calls fail again and again."""
-        self.sim.go_on(seconds, faults=faults)
-
-    @stateful.rule(faults=FAULTS)
-    def meet_faults(self, *, faults: Mapping[int, Fault]) -> None:
-        """Let calls of a pass fail."""
-        self.sim.hear()
-        self.sim.operate(faults=faults)
-
-    @stateful.rule(kind=st.sampled_from(WATCHED), seconds=st.floats(0, 45))
-    def hear_of_one_kind(self, *, kind: str, seconds: float) -> None:
-        """Let one watch be ahead of all others."""
-        self.sim.pass_time(seconds)
-        self.sim.watches.deliver([kind])
-        self.sim.operate()
-
-    @stateful.rule(seconds=st.sampled_from([1.0, 20.0, 400.0]))
-    def miss_events(self, *, seconds: float) -> None:
-        """Let things happen of which nobody is told."""
-        self.sim.pass_time(seconds)
-        self.sim.watches.deliver()
-
-    @stateful.rule(seconds=st.sampled_from(JUMPS_S))
-    def clock_jumps(self, *, seconds: float) -> None:
-        """Let the operator's clock be wrong, or right again."""
-        self.sim.operator.skew_s = 0.0 if self.sim.operator.skew_s else seconds
 
     # -- people
 
@@ -160,11 +90,6 @@ class Runs(stateful.RuleBasedStateMachine):
         self.rules.forgotten |= kind is kinds.CONFIG_MAP
         self.is_lucky = False
 
-    @stateful.rule()
-    def empty_status(self) -> None:
-        """Empty the status by hand."""
-        self.sim.server.put({key: one for key, one in self.sim.resource.items() if key != "status"})
-
     @stateful.rule(lost=st.sampled_from(["conditions", "stages", "phase", "progress"]))
     def prune_status(self, *, lost: str) -> None:
         """Let the schema drop a field of the status, or keep it again."""
@@ -178,18 +103,6 @@ class Runs(stateful.RuleBasedStateMachine):
         self.programs.luck[stage] = luck
         self.is_lucky = self.is_lucky and luck is Luck.GOOD
         self.sim.kubelet.stir()
-
-    @stateful.rule()
-    def preempt(self) -> None:
-        """Take every running pod away."""
-        for pod in self.sim.server.all(kinds.POD):
-            if jobs.is_living(pod) and pod["spec"].get("nodeName"):
-                jobs.disrupt(self.sim.server, pod)
-
-    @stateful.rule(count=st.integers(0, 4))
-    def change_nodes(self, *, count: int) -> None:
-        """Take nodes' GPUs for others' pods, or give them back; what runs goes on."""
-        self.sim.kubelet.nodes = {name: gpus * (place < count) for place, (name, gpus) in enumerate(NODES.items())}
 
     # -- what always holds
 
