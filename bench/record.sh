@@ -47,7 +47,7 @@ up() {
   record 60 serving up --target "$TARGET" --work "$WORK" --arms "$@" --engine "$ENGINE" --engine-args="$args" || return
   record $((wait_s + 10)) serving wait --work "$WORK" --limit "$wait_s" || true
 }
-down() { if [ -e "$WORK/arms.json" ]; then record 90 serving down --work "$WORK"; fi; }
+down() { if [ -e "$WORK/arms.json" ]; then record 120 serving down --work "$WORK"; fi; }
 up_pair() { if [ ! -e "$WORK/arms.json" ]; then up "${pair[@]}"; fi; }
 trap down EXIT
 

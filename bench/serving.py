@@ -11,6 +11,7 @@ configuration.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -84,7 +85,10 @@ def wait(options: argparse.Namespace) -> int:
 
 def down(options: argparse.Namespace) -> int:
     """Stop every arm, its workers too."""
-    for one in read(options.work):
+    servers = read(options.work)
+    for one in servers:
+        _signal(one.pid, signal.SIGTERM)  # all at once, since each may take its time
+    for one in servers:
         stop(one.pid)
     (options.work / _ARMS).unlink()  # their process ids will be others'
     return 0
@@ -228,13 +232,15 @@ def healthy(url: str) -> bool:
 def stop(pid: int) -> None:
     """End a server's session: politely, then not."""
     deadline = time.monotonic() + _STOP_S
-    try:
-        os.killpg(pid, signal.SIGTERM)
-        while alive(pid) and time.monotonic() < deadline:
-            time.sleep(0.5)
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    _signal(pid, signal.SIGTERM)
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    _signal(pid, signal.SIGKILL)  # its workers too
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)
 
 
 def alive(pid: int) -> bool:
