@@ -98,6 +98,12 @@ def is_bound(pod: Mapping[str, Any]) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
+def waits_for_devices(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod asks for devices and has no node yet."""
+    limits = (one.get("resources", {}).get("limits") or {} for one in pod["spec"]["containers"])
+    return not is_bound(pod) and any(GPU in one for one in limits)
+
+
 def is_server(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is a server of ours."""
     return names.LABEL_REVISION in (pod["metadata"].get("labels") or {})

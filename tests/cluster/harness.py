@@ -37,6 +37,7 @@ _QUICK = {
     "PACELINE_HEALTH_HOST": "127.0.0.1",
     "PACELINE_STAGE_IMAGE": "localhost/paceline/trainer:none",
 }
+_TRIES = 5  # of a read, 30 s each
 NAMESPACE = Kind(api_version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 
 
@@ -224,14 +225,22 @@ class Api:
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         """Return an object, or None."""
         try:
-            return await self.server.request("GET", apiserver.item(kind, namespace, name))
+            return await self._read(apiserver.item(kind, namespace, name))
         except errors.NotFoundError:
             return None
 
     async def items(self, kind: Kind, namespace: str | None) -> list[dict[str, Any]]:
         """Return the objects of a kind."""
-        answer = await self.server.request("GET", apiserver.collection(kind, namespace))
+        answer = await self._read(apiserver.collection(kind, namespace))
         return list(answer["items"])
+
+    async def _read(self, path: str) -> dict[str, Any]:
+        """Ask again where no answer came: a machine that runs everything at once is slow, and that is no finding."""
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(errors.UnavailableError):
+                return await self.server.request("GET", path)
+            await asyncio.sleep(0.5)
+        return await self.server.request("GET", path)
 
     async def merge(
         self, kind: Kind, namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""

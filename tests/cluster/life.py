@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
+import fakenodes
 import harness
 import kubeletless
 import liveusers
@@ -21,6 +22,8 @@ from paceline.api import names
 from paceline.planning import kinds
 
 _CONTROL = 100.0
+# Faster than any first candidate: what comes after it.
+_SUFFIX = 220.0
 JOB, SERVED = "head", "served"
 _OURS = ((kinds.DRAFT_TRAINING_JOB, JOB), (kinds.SPECULATIVE_DEPLOYMENT, SERVED))
 _CHILDREN = (
@@ -57,6 +60,7 @@ class Life:
         speed: float = 150.0,
         watched: Collection[str] = _BOTH,
         reason: str = "",
+        candidate: str = "Ngram",
     ) -> None:
         """Take the candidate's throughput; the control's is 100.
 
@@ -66,13 +70,17 @@ class Life:
             speed: of the candidate.
             watched: kinds whose end is waited for.
             reason: of the rollout's end; by default the one that its speed gives it.
+            candidate: how it drafts.
         """
         self.watched = watched
         self.reason = reason or ("Promoted" if speed > _CONTROL else "SlowerThanControl")
-        self.serving = "Ngram" if self.reason == "Promoted" else "None"
+        self.serving = candidate if self.reason == "Promoted" else "None"
         self.api = api
         self.namespace = namespace
-        self._stages = playbook.Playbook(api=api, namespace=namespace, speeds={"Ngram": speed, "None": _CONTROL})
+        self.pods: dict[str, Mapping[str, Any]] = {}
+        """Every pod there has been, by UID, as it was when last seen."""
+        speeds = {"None": _CONTROL, "Suffix": _SUFFIX, candidate: speed}
+        self._stages = playbook.Playbook(api=api, namespace=namespace, speeds=speeds)
 
     async def make(self, *manifests: Mapping[str, Any]) -> None:
         """Make resources of ours."""
@@ -89,7 +97,10 @@ class Life:
         return kubeletless.playing(self.api, self.namespace, self.play)
 
     async def play(self, pod: Mapping[str, Any]) -> kubeletless.Play | None:
-        """Return what is said of a pod."""
+        """Return what is said of a pod; nothing before the scheduler has found it the devices that it asks for."""
+        self.pods[pod["metadata"]["uid"]] = pod
+        if fakenodes.waits_for_devices(pod):
+            return None
         play = await self._stages(pod)
         return None if play is None else dataclasses.replace(play, ip=liveusers.address(self.namespace))
 

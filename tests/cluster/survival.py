@@ -37,7 +37,7 @@ async def killed_after_each_write(
         given = {**own, "PACELINE_LEASE_NAME": f"operator-{number}"}
         with harness.run_operator(kubeconfig, log=log, forked=True, **given) as operator:
             proxy.arm(after_writes=writes, moment=moment, pid=lambda running=operator: running.pid)
-            if await _lives_on(proxy, is_done):
+            if await _lives_on(proxy, operator, is_done):
                 return number
             assert await operator.ended() == -9
     raise AssertionError("unreachable")
@@ -52,16 +52,26 @@ async def quiet(proxy: killproxy.KillProxy, *, for_s: float = 2.0) -> None:
             await asyncio.sleep(for_s)
 
 
-async def _lives_on(proxy: killproxy.KillProxy, is_done: Callable[[], Awaitable[object]]) -> bool:
+async def _lives_on(
+    proxy: killproxy.KillProxy, operator: harness.Operator, is_done: Callable[[], Awaitable[object]]
+) -> bool:
     """Return whether the end is reached with the operator alive and nothing left to write."""
-    done = asyncio.ensure_future(is_done())
+    end = asyncio.create_task(_ended(proxy, operator, is_done))
     dead = asyncio.create_task(proxy.killed.wait())
-    await asyncio.wait([done, dead], return_when=asyncio.FIRST_COMPLETED)
-    if done.done() and not proxy.killed.is_set():
-        done.result()
-        await quiet(proxy)
-    for task in (done, dead):
+    await asyncio.wait([end, dead], return_when=asyncio.FIRST_COMPLETED)
+    if end.done() and not proxy.killed.is_set():
+        end.result()
+    for task in (end, dead):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
     return not proxy.killed.is_set()
+
+
+async def _ended(
+    proxy: killproxy.KillProxy, operator: harness.Operator, is_done: Callable[[], Awaitable[object]]
+) -> None:
+    """Wait for the end, and until an operator that has had a look at it writes nothing more."""
+    await is_done()
+    await operator.leading()
+    await quiet(proxy)
