@@ -85,8 +85,11 @@ class FaultProxy(killproxy.KillProxy):
         self.injected: Counter[Fault] = Counter()
         self.paths: set[tuple[str, str]] = set()
         """Method and path of each request that met a fault."""
-        self.silent = 0
-        """Watches that are open and are told nothing."""
+        self.silenced: list[str] = []
+        """Path of each watch that was ever told nothing."""
+        self.expired: set[str] = set()
+        """Paths of the watches that were answered 410."""
+        self._ending = asyncio.Event()
         self._streams: dict[asyncio.Task[web.StreamResponse], str] = {}
 
     def cut_watches(self) -> None:
@@ -94,16 +97,27 @@ class FaultProxy(killproxy.KillProxy):
         for task in tuple(self._streams):
             task.cancel()
 
-    async def silence_watches(self, *plurals: str) -> None:
-        """Let open watches, of these kinds or of all, stay so and tell nothing; one opened later is as ever."""
+    def end_silent_watches(self) -> None:
+        """End every watch that is told nothing as the API server ends it when its time is over."""
+        self._ending.set()
+        self._ending = asyncio.Event()
+
+    async def silence_watches(self, *plurals: str) -> set[str]:
+        """Let open watches, of these kinds or of all, stay so and tell nothing; one opened later is as ever.
+
+        Returns their paths, when each of them has come back to silence. By then an operator that is quick to give up
+        may have left some again.
+        """
         meant = [task for task, path in self._streams.items() if not plurals or path.rsplit("/", 1)[-1] in plurals]
-        wanted, self.watches = len(meant), Watches.SILENT
+        paths = {self._streams[task] for task in meant}
+        before, self.watches = len(self.silenced), Watches.SILENT
         for task in meant:
             task.cancel()
         async with asyncio.timeout(60):
-            while self.silent < wanted:
+            while len(self.silenced) < before + len(meant) or not paths <= set(self.silenced[before:]):
                 await asyncio.sleep(0.05)
         self.watches = Watches.OPEN
+        return paths
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass a request on, or let it meet its fault."""
@@ -137,16 +151,15 @@ class FaultProxy(killproxy.KillProxy):
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         if self.watches is Watches.EXPIRED:
+            self.expired.add(request.path)
             event = {"type": "ERROR", "object": _status(410, "Expired", "too old resource version")}
             await response.write(json.dumps(event).encode() + b"\n")
             await response.write_eof()
             return response
-        self.silent += 1
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.silent -= 1
-        raise AssertionError("unreachable")
+        self.silenced.append(request.path)
+        await self._ending.wait()
+        await response.write_eof()
+        return response
 
     async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         if fault is Fault.HUNG:
