@@ -34,6 +34,9 @@ class _Told:
     def at(self, share: float, message: str) -> None:
         """Hear how far the round is; blocks are enough here."""
 
+    def paused(self, arm: str, *, is_on: bool) -> None:
+        """Hear of pauses; there are none without users."""
+
     def measured(self, measurement: Measurement, message: str) -> None:
         """Print a block."""
         pace, accepted = measurement.tokens_per_second, measurement.acceptance_length

@@ -43,6 +43,9 @@ class Silent:
     def at(self, share, message):
         """Hear nothing."""
 
+    def paused(self, arm, *, is_on):
+        """Hear nothing."""
+
     def measured(self, measurement, message):
         """Hear nothing."""
 

@@ -29,6 +29,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def test_pause_is_told_until_it_is_over() -> None:
+    """Work that is reported meanwhile does not end it, and it takes nothing from what was said."""
+    live = progress.Progress("Probe", HandClock())
+    live.update(0.25, "block 2")
+    live.pause(paused=True)
+    assert (live.read().paused, live.read().percent, live.read().message) == (True, 25, "block 2")
+    live.update(0.5, "block 3")
+    assert live.read().paused
+    live.pause(paused=False)
+    assert not live.read().paused
+
+
 def test_time_left_follows_the_pace_of_the_phase() -> None:
     """A resumed phase that starts at half is forecast from what it did itself."""
     clock = HandClock()
@@ -55,7 +67,8 @@ def test_server_answers_progress_and_health_until_stopped() -> None:
     try:
         live.update(0.4, "block 2 of 5", eta_s=7)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/progress", timeout=5) as answer:
-            assert json.load(answer) == {"stage": "Probe", "percent": 40, "etaS": 7, "message": "block 2 of 5"}
+            told = {"stage": "Probe", "percent": 40, "etaS": 7, "message": "block 2 of 5", "paused": False}
+            assert json.load(answer) == told
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
             assert answer.read() == b"ok\n"
         with pytest.raises(urllib.error.HTTPError, match="404"):

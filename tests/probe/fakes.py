@@ -57,11 +57,17 @@ class Heard:
     def __init__(self) -> None:
         self.shares: list[float] = []
         self.blocks: list[tuple[Measurement, str]] = []
+        self.pauses: list[bool] = []
 
     def at(self, share: float, message: str) -> None:
         """Keep the share."""
         assert message
         self.shares.append(share)
+
+    def paused(self, arm: str, *, is_on: bool) -> None:
+        """Keep a pause, or its end."""
+        assert arm
+        self.pauses.append(is_on)
 
     def measured(self, measurement: Measurement, message: str) -> None:
         """Keep the block."""

@@ -1,6 +1,7 @@
 """Users come first on a server that the probe shares with them."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -40,11 +41,13 @@ def arm(engine: Engine, *, serves_users: bool = True, limit_ms: int | None = 100
     return rounds.arms_of(config, fakes.FakeTransport(a=engine), fakes.TickClock(), PATIENCE)[0]
 
 
-async def drive(driven: block.Arm, *, requests: int = 40) -> block.Driven:
+async def drive(
+    driven: block.Arm, *, requests: int = 40, on_pause: Callable[[bool], None] = lambda _: None
+) -> block.Driven:
     """Return a driven block of four slots."""
     workload = Workload(model="m", prompts=fakes.some_prompts(), max_tokens=12)
     place = Place(round=1, position=0, concurrency=4, requests=requests, first_prompt=0)
-    return await driven.drive(workload, place, on_answer=lambda _: None)
+    return await driven.drive(workload, place, on_answer=lambda _: None, on_pause=on_pause)
 
 
 async def test_block_makes_way_when_users_wait_too_long_in_its_middle() -> None:
@@ -68,13 +71,15 @@ async def test_no_block_begins_while_users_wait_too_long() -> None:
     """Not one request more is sent to a server that is too slow for its users already."""
     engine = Shared()
     engine.users_wait_s = 0.5
-    done = await drive(arm(engine))
+    told: list[bool] = []
+    done = await drive(arm(engine), on_pause=told.append)
     assert done.measurement.outcome is BlockOutcome.YIELDED
     assert engine.requests == 0
+    assert told == [True, False]
 
 
 async def test_block_begins_when_users_wait_less_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pause ends with its cause."""
+    """The pause ends with its cause, and both are told once."""
     monkeypatch.setattr(manners, "_WINDOW_S", 0.02)
     engine = Shared()
     engine.users_wait_s = 0.5
@@ -84,8 +89,10 @@ async def test_block_begins_when_users_wait_less_again(monkeypatch: pytest.Monke
         await asyncio.sleep(0.05)
         engine.users_wait_s = 0.0
 
-    _, done = await asyncio.gather(users_are_fine_again(), drive(driven))
+    told: list[bool] = []
+    _, done = await asyncio.gather(users_are_fine_again(), drive(driven, on_pause=told.append))
     assert done.measurement.outcome is BlockOutcome.OK
+    assert told == [True, False]
 
 
 async def test_own_requests_are_not_taken_for_users() -> None:
@@ -97,8 +104,10 @@ async def test_own_requests_are_not_taken_for_users() -> None:
 
 async def test_server_without_users_or_limit_is_driven_as_ever() -> None:
     """A measuring copy has nobody to make way for, and without a limit nobody is asked."""
+    told: list[bool] = []
     for driven in (arm(Shared(), serves_users=False), arm(Shared(), limit_ms=None)):
-        assert (await drive(driven)).measurement.outcome is BlockOutcome.OK
+        assert (await drive(driven, on_pause=told.append)).measurement.outcome is BlockOutcome.OK
+    assert told == []
 
 
 async def test_warm_up_of_a_shared_server_stays_within_its_bands() -> None:

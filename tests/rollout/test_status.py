@@ -1,6 +1,7 @@
 """The status, as people and tools read it."""
 
 import copy
+from typing import Any
 
 from paceline.api import stages
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
@@ -80,17 +81,37 @@ def test_rollback_is_a_warning() -> None:
 def test_progress_moves_in_steps() -> None:
     """Percent of a running probe shows, without a write for every request."""
     cluster = Cluster()
-    cluster.until(lambda: any("probe" in one["metadata"]["name"] for one in cluster.objects(kinds.JOB)))
-    job = next(one for one in cluster.objects(kinds.JOB) if "probe" in one["metadata"]["name"])
-    pod = next(one for one in cluster.objects(kinds.POD) if job["metadata"]["name"] in one["metadata"]["name"])
     shown = set()
     for percent in range(101):
-        heard = {pod["metadata"]["uid"]: stages.LiveProgress(stage="Probe", percent=percent)}
-        planned = cluster.room.reconcile(Picture(store=cluster.store, heard=heard), cluster.key, cluster.now)
-        assert planned is not None
-        assert planned.status is not None
-        shown.add((planned.status["rollout"]["phase"], planned.status["rollout"]["percent"]))
+        told = while_probe_says(cluster, percent=percent)
+        shown.add((told["phase"], told["percent"]))
     assert shown == {("WarmingUp", 0), ("Measuring", 0), ("Measuring", 5), ("Measuring", 10)}
+
+
+def test_pause_for_users_is_told_and_over_with_it() -> None:
+    """Why nothing moves just now; without a figure that would change with every look."""
+    cluster = Cluster(builders.deployment(rollout=builders.rollout(usersTtftLimitMs=250)))
+    assert "pauses" not in while_probe_says(cluster, percent=30)["message"]
+    paused = while_probe_says(cluster, percent=30, paused=True)
+    assert "users wait longer than usersTtftLimitMs (250)" in paused["message"]
+    assert paused["phase"] == "Measuring"
+
+
+def while_probe_says(cluster: Cluster, **said: object) -> dict[str, Any]:
+    """Return status.rollout while the first probe's pod says something."""
+
+    def probes() -> list[dict[str, Any]]:
+        return [one for one in cluster.objects(kinds.JOB) if "probe" in one["metadata"]["name"]]
+
+    cluster.until(lambda: bool(probes()))
+    name = probes()[0]["metadata"]["name"]
+    pod = next(one for one in cluster.objects(kinds.POD) if name in one["metadata"]["name"])
+    heard = {pod["metadata"]["uid"]: stages.LiveProgress.model_validate({"stage": "Probe", **said})}
+    planned = cluster.room.reconcile(Picture(store=cluster.store, heard=heard), cluster.key, cluster.now)
+    assert planned is not None
+    assert planned.status is not None
+    found: dict[str, Any] = planned.status["rollout"]
+    return found
 
 
 def test_settled_message_says_what_would_change_it() -> None:

@@ -241,6 +241,8 @@ class LiveProgress(ApiModel):
     percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 0
     eta_s: int | None = None
     message: Message = ""
+    paused: bool = False
+    """Whether a probe leaves a server to its users, who wait too long for their first tokens."""
 
 
 PublishConfig.model_rebuild()

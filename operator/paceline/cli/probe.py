@@ -109,6 +109,9 @@ class _Told:
         """Hear how far the round is."""
         self._talk.at(share, message)
 
+    def paused(self, arm: str, *, is_on: bool) -> None:
+        """Hear that an arm is left to its users; the command line drives none that has any."""
+
     def measured(self, measurement: Measurement, message: str) -> None:
         """Hear a block."""
         pace = measurement.tokens_per_second

@@ -43,6 +43,11 @@ class Progress:
         with self._lock:
             self._say(share, message, eta_s=self._forecast_s(share) if eta_s is None else eta_s)
 
+    def pause(self, *, paused: bool) -> None:
+        """Say whether the work rests; what is done stays as it was said."""
+        with self._lock:
+            self._live = self._live.model_copy(update={"paused": paused})
+
     def read(self) -> stages.LiveProgress:
         """Return what is known now."""
         with self._lock:
@@ -54,6 +59,7 @@ class Progress:
             percent=max(0, min(100, int(share * 100))),
             eta_s=None if eta_s is None else max(0, round(eta_s)),
             message=message[:_MESSAGE_LIMIT],
+            paused=self._live.paused,
         )
 
     def _forecast_s(self, share: float) -> float | None:

@@ -31,6 +31,11 @@ class _PodListener:
         """Hear how far the round is."""
         self._progress.update(share, message)
 
+    def paused(self, arm: str, *, is_on: bool) -> None:
+        """Hear that an arm is left to its users, or no longer."""
+        self._progress.pause(paused=is_on)
+        self._log.info("probe_paused" if is_on else "probe_goes_on", arm=arm)
+
     def measured(self, measurement: Measurement, message: str) -> None:
         """Hear a block."""
         self._log.info("block_measured", **measurement.model_dump(mode="json", exclude_none=True), message=message)

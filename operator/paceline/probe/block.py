@@ -55,19 +55,33 @@ class Arm:
         """Return the server's counters."""
         return await self._watcher.scrape()
 
-    async def clear(self) -> str:
+    async def clear(self, on_pause: Callable[[bool], None]) -> str:
         """Return empty text once users of this server wait no longer than they may, or why they still do."""
-        return await self._manners.clear()
+        return await self._manners.clear(on_pause)
 
     async def answer(self, workload: Workload, prompts: Sequence[int], *, max_tokens: int | None = None) -> list[Trace]:
         """Return the traces of requests sent all at once, not counted anywhere."""
         documents = [(number, workload.document(number, max_tokens=max_tokens)) for number in prompts]
         return await asyncio.gather(*(self._asker.ask(document, prompt=number) for number, document in documents))
 
-    async def drive(self, workload: Workload, place: Place, *, on_answer: Callable[[int], None]) -> Driven:
-        """Return a measured block; ``on_answer`` hears how many requests have ended."""
+    async def drive(
+        self,
+        workload: Workload,
+        place: Place,
+        *,
+        on_answer: Callable[[int], None],
+        on_pause: Callable[[bool], None] = lambda _: None,
+    ) -> Driven:
+        """Return a measured block.
+
+        Args:
+            workload: what is asked.
+            place: the block's concurrency, and where it begins in the prompts.
+            on_answer: hears how many requests have ended.
+            on_pause: hears that the block waits for users to be served better, and that it waits no more.
+        """
         started_at = datetime.fromtimestamp(self._clock.wall(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        waiting = await self._manners.clear()
+        waiting = await self._manners.clear(on_pause)
         if waiting:
             return self._unusable(place, started_at, BlockOutcome.YIELDED, waiting)
         before = await self._watcher.wait_until_idle()

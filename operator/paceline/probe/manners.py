@@ -10,7 +10,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from paceline.engines import metrics
 from paceline.podside import clock as clocks
@@ -36,6 +36,26 @@ class Yielded:
     why: str = ""
 
 
+class _Pause:
+    """Tells once that a pause begins, and that it is over."""
+
+    def __init__(self, tell: Callable[[bool], None]) -> None:
+        self._tell = tell
+        self._is_on = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_on:
+            self._tell(False)  # noqa: FBT003 - the one thing that is told
+
+    def begin(self) -> None:
+        if not self._is_on:
+            self._is_on = True
+            self._tell(True)  # noqa: FBT003 - the one thing that is told
+
+
 class Manners:
     """Keeps the probe from a server whose users wait too long."""
 
@@ -52,8 +72,11 @@ class Manners:
         self._looks: deque[_Look] = deque()
         self._has_yielded = False
 
-    async def clear(self) -> str:
-        """Return empty text once users wait no longer than the limit, or why they still do after a long while."""
+    async def clear(self, on_pause: Callable[[bool], None] = lambda _: None) -> str:
+        """Return empty text once users wait no longer than the limit, or why they still do after a long while.
+
+        ``on_pause`` hears when the wait for users begins, and when it ends either way; nothing where there is none.
+        """
         if self._limit_ms is None:
             return ""
         began_s = self._clock.monotonic()
@@ -61,13 +84,17 @@ class Manners:
         least_s = _WINDOW_S if self._has_yielded else 0.0
         self._looks.clear()
         await self._users_mean_ms()
-        while self._clock.monotonic() - began_s < self._longest_s:
-            await asyncio.sleep(self._pause_s)
-            mean_ms = await self._users_mean_ms()
-            looked_s = self._clock.monotonic() - began_s
-            if looked_s >= least_s and (mean_ms is None or mean_ms <= self._limit_ms):
-                self._has_yielded = False
-                return ""
+        with _Pause(on_pause) as pause:
+            while self._clock.monotonic() - began_s < self._longest_s:
+                if self._has_yielded:
+                    pause.begin()
+                await asyncio.sleep(self._pause_s)
+                mean_ms = await self._users_mean_ms()
+                looked_s = self._clock.monotonic() - began_s
+                if looked_s >= least_s and (mean_ms is None or mean_ms <= self._limit_ms):
+                    self._has_yielded = False
+                    return ""
+                pause.begin()
         return f"users waited longer than {self._limit_ms} ms for their first tokens, also without the probe"
 
     @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ A band is a concurrency and, where lengths of prompts are told apart, one of the
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -33,6 +33,10 @@ class Listener(Protocol):
 
     def at(self, share: float, message: str) -> None:
         """Hear that ``share`` (0 to 1) is done, and what runs now."""
+        ...
+
+    def paused(self, arm: str, *, is_on: bool) -> None:
+        """Hear that an arm is left to users who wait too long, or that they no longer do."""
         ...
 
     def measured(self, measurement: Measurement, message: str) -> None:
@@ -109,9 +113,8 @@ class _Driver:
         """Return the next block."""
         arm, number = self._arms[index], len(self.driven)
         progress = _BlockProgress(self._listener, number=number, blocks=self._blocks, place=place, arm=arm.arm.arm)
-        done = _same_load(
-            await arm.drive(workload, place, on_answer=progress.answered), first=self._first_readings[index]
-        )
+        driven = await arm.drive(workload, place, on_answer=progress.answered, on_pause=_teller(self._listener, arm))
+        done = _same_load(driven, first=self._first_readings[index])
         self._listener.measured(done.measurement, done.message)
         self.driven.append(done)
         return agreement.Block(arm=index, place=place, driven=done)
@@ -138,7 +141,7 @@ async def _warm_up(
     """
     listener.at(0.0, f"warming up {arm.arm.arm}")
     await _gate(arm, next(iter(workloads)))
-    if await arm.clear():
+    if await arm.clear(_teller(listener, arm)):
         # Its users wait too long already: its blocks will say so.
         return await arm.scrape()
     # A pod that serves users is given no more at once than its blocks will.
@@ -148,6 +151,11 @@ async def _warm_up(
         for workload in workloads:
             await arm.answer(workload, range(max(concurrency, rest)), max_tokens=max_tokens)
     return await arm.scrape()
+
+
+def _teller(listener: Listener, arm: Arm) -> Callable[[bool], None]:
+    """Return what tells a listener of an arm's pauses."""
+    return lambda is_on: listener.paused(arm.arm.arm, is_on=is_on)
 
 
 async def _gate(arm: Arm, workload: Workload) -> None:

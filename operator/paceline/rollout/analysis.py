@@ -12,6 +12,7 @@ from paceline.api import asked, base, names, report, sources, stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeReport, RolloutRecord
 from paceline.api.speculativedeployment import AnalysisSpec
+from paceline.api.stages import LiveProgress
 from paceline.judge import comparison
 from paceline.planning import conditions, kinds, plan
 from paceline.rollout import copies, observe, turns, workloads
@@ -208,7 +209,7 @@ def next_round(case: Case, arms: Mapping[str, observe.Pod]) -> Step:
     return Step(
         reason=_phase(case, job),
         message=f"Round {number} of at most {case.seen.owner.spec.rollout.analysis.max_rounds} is measured on"
-        f" {', '.join(names.short(digest) for digest in arms)}.",
+        f" {', '.join(names.short(digest) for digest in arms)}.{_pause(case, job)}",
         record=None if began is case.record else began,
         job=name,
         actions=actions,
@@ -222,9 +223,21 @@ def _begun(case: Case) -> RolloutRecord:
 
 def _phase(case: Case, job: observe.Work | None) -> RolloutReason:
     """Return WarmingUp until the first probe reports progress: its first completions prove that engines decode."""
-    heard = [case.seen.progress[pod.uid] for pod in job.pods if pod.uid in case.seen.progress] if job else []
-    measuring = case.record.rounds > 0 or any(one.percent > 0 for one in heard)
+    measuring = case.record.rounds > 0 or any(one.percent > 0 for one in _heard(case, job))
     return RolloutReason.MEASURING if measuring else RolloutReason.WARMING_UP
+
+
+def _pause(case: Case, job: observe.Work | None) -> str:
+    """Return that the probe leaves a serving pod to its users just now; empty when it does not."""
+    if not any(one.paused for one in _heard(case, job)):
+        return ""
+    limit_ms = case.seen.owner.spec.rollout.analysis.users_ttft_limit_ms
+    return f" The probe pauses: users wait longer than usersTtftLimitMs ({limit_ms}) for their first tokens."
+
+
+def _heard(case: Case, job: observe.Work | None) -> Sequence[LiveProgress]:
+    """Return what the probe's pods said last."""
+    return [case.seen.progress[pod.uid] for pod in job.pods if pod.uid in case.seen.progress] if job else []
 
 
 def probe_name(case: Case) -> str:
