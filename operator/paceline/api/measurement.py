@@ -248,6 +248,8 @@ class RolloutRecord(ApiModel):
     """Full digests of the arms that take turns on one place, in their order."""
     cycle: Annotated[int, pydantic.Field(ge=0)] = 0
     """How often every arm has had its turn without a verdict."""
+    turn_took_s: Annotated[int, pydantic.Field(ge=0)] = 0
+    """How long the last turn's measuring took, from its first probe until its rounds were stored; 0 before any."""
     carried_rounds: Annotated[int, pydantic.Field(ge=0)] = 0
     """Rounds taken over from earlier rollouts, as the recorded profile of an arm; they are the first of ``rounds``."""
     rolls: bool = False

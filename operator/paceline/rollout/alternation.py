@@ -120,7 +120,9 @@ def _with_clocks(case: Case, step: Step) -> Step:
     after = step.record
     if after is None or turns.at(case.seen, after) == turns.at(case.seen, case.record):
         return step
-    anew = {"measuring_since": None, "waiting_since": conditions.timestamp(case.now)}
+    since = case.record.measuring_since
+    took_s = round(case.now - conditions.parse_timestamp(since)) if since else 0
+    anew = {"measuring_since": None, "waiting_since": conditions.timestamp(case.now), "turn_took_s": max(0, took_s)}
     return Step(reason=step.reason, message=step.message, record=after.model_copy(update=anew))
 
 

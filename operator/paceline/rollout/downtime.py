@@ -1,7 +1,8 @@
 """What it costs to stop the only replica for a candidate: the minutes without service, stated before they begin.
 
 Without service from the moment stable is released until the candidate is promoted; or, if it loses, until stable is
-loaded again. What loading takes is read off stable's own pod, what measuring takes off the rounds already made.
+loaded again. What loading takes is read off stable's own pod, what measuring takes off stable's own turn: its probes
+start, warm up and report as the candidate's will. A pod that goes keeps its GPUs for as long as its ending takes.
 """
 
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ from paceline.api import base
 from paceline.api.speculativedeployment import DeadlineSpec
 from paceline.rollout import observe
 from paceline.rollout.steps import Case
+from paceline.workloads import endings, pods
 
 # A round's share of its deadline that is expected before any was measured.
 _UNSEEN_SHARE: Final = 0.25
+# A candidate that loses takes longer over the same requests than the arm that was measured before it.
+_SLOWER: Final = 1.5
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 
@@ -38,11 +42,17 @@ def estimate(case: Case) -> Cost:
     )
     seen_load = load_time_s(case.seen, record.stable)
     load = loading / 2 if seen_load is None else seen_load
-    measuring = measured_s(case) or analysis * _UNSEEN_SHARE
+    measuring = _SLOWER * record.turn_took_s or analysis * _UNSEEN_SHARE
     return Cost(
-        expected_s=round(turns * (load + measuring) + load),
+        expected_s=round(turns * (load + measuring) + load + _ending_s(case, turns=turns)),
         longest_s=round(turns * (scheduling + loading + analysis) + reload_s(deadlines)),
     )
+
+
+def _ending_s(case: Case, *, turns: int) -> float:
+    """Return how long places stay taken by pods that go: stable's while its users stream, others' without any."""
+    template = case.seen.owner.spec.engine.pod_template
+    return pods.grace_s(template) + turns * endings.of(template).lead_s
 
 
 def reload_s(deadlines: DeadlineSpec) -> float:
@@ -58,15 +68,6 @@ def load_time_s(seen: observe.Observed, digest: str) -> float | None:
         if pod.scheduled_at is not None and pod.ready_at is not None and not pod.restarts:
             return max(0.0, pod.ready_at - pod.scheduled_at)
     return None
-
-
-def measured_s(case: Case) -> float | None:
-    """Return how long the rounds of one arm took, from what stable's own took in this rollout; None before that."""
-    blocks = [one for one in case.record.measurements if one.window_ms]
-    if not blocks:
-        return None
-    # Windows leave out ramp, tail and warm-up, which together take about as long again.
-    return 2 * sum(one.window_ms for one in blocks) / 1000.0
 
 
 def in_words(seconds: int) -> str:
