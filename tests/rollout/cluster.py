@@ -321,13 +321,13 @@ class Cluster:
     def measure(self, config: ProbeConfig) -> ProbeReport:
         """Return one round: A B B A or A B C C B A at every concurrency, with one percent of repeatable noise."""
         order = [*config.arms, *reversed(config.arms)]
-        return ProbeReport(
-            measurements=[
-                self._block(arm, config=config, position=position, concurrency=concurrency)
-                for concurrency in config.concurrencies
-                for position, arm in enumerate(order)
-            ]
-        )
+        blocks = [
+            self._block(arm, config=config, position=position, concurrency=concurrency)
+            for concurrency in config.concurrencies
+            for position, arm in enumerate(order)
+        ]
+        spoiled = sum(one.outcome is not BlockOutcome.OK for one in blocks)
+        return ProbeReport(measurements=blocks, error=f"{spoiled} blocks are unusable" if spoiled else "")
 
     def _block(self, driven: ProbeArm, *, config: ProbeConfig, position: int, concurrency: int) -> Measurement:
         arm, pod_uid = driven.arm, driven.pod_uid

@@ -7,6 +7,7 @@ import pytest
 from paceline.api import names
 from paceline.api.measurement import BlockOutcome, Decision, Mode, Purpose, Seating
 from paceline.planning import conditions, kinds
+from paceline.rollout import downtime
 from rollout import builders
 from rollout.gpus import FIRST, GpuCluster, engine, resource, sizes
 from rollout.reading import history
@@ -104,6 +105,10 @@ def test_loser_gives_stable_its_place_back(speed: float, reason: str) -> None:
     recovery = history(cluster).stored[-1].record
     assert (recovery.purpose, recovery.guard_of, recovery.reason) == (Purpose.RECOVERY, record.number, "Recovered")
     assert cluster.condition("Progressing")["reason"] == "Recovered"
+    status = cluster.resource["status"]["rollout"]
+    assert (status["phase"], status["evidenceMode"]) == ("Recovered", "Alternating")
+    assert [one["against"] for one in status["comparisons"]] == ["Stable"]
+    assert status["expectedDowntime"] == downtime.in_words(record.expected_downtime_s)
 
 
 def test_downtime_stays_within_what_was_stated() -> None:
@@ -134,6 +139,20 @@ def test_recovery_is_not_claimed_when_stable_came_back_slower() -> None:
     assert cluster.condition("Available")["status"] == "True"
 
 
+def test_recovery_that_users_touch_is_neither_confirmed_nor_denied() -> None:
+    """They are back as soon as stable is, and no block is left to compare; it serves, and that is all that is known."""
+    cluster = single(analysis={**builders.rollout()["analysis"], "maxRounds": 3})
+    cluster.speeds[HEAD] = 0.5
+    cluster.edit(speculation=builders.eagle3())
+    cluster.until(lambda: cluster.resource["status"]["rejected"] != [], passes=300)
+    cluster.users = builders.Users(accepted_a_draft=1.0, drafts_a_second=200.0)
+    cluster.settle(seconds=30.0, quiet_s=200.0)
+    condition = cluster.condition("Progressing")
+    assert condition["reason"] == "RecoveryUnconfirmed"
+    assert "users' requests may have touched them" in condition["message"]
+    assert cluster.condition("Available")["status"] == "True"
+
+
 def test_candidate_that_does_not_load_is_rolled_back_and_stable_recovers() -> None:
     """A crash in stable's place costs the time it took, no more."""
     cluster = single()
@@ -151,12 +170,13 @@ def test_stable_that_cannot_be_measured_is_not_stopped() -> None:
     def spoiled(config: Any) -> Any:
         report = measure(config)
         blocks = [one.model_copy(update={"outcome": BlockOutcome.CONTAMINATED}) for one in report.measurements]
-        return report.model_copy(update={"measurements": blocks})
+        return report.model_copy(update={"measurements": blocks, "error": "users came in mid-block"})
 
     cluster.measure = spoiled  # type: ignore[method-assign]  # the model's knob
     after(cluster, 1.6)
     record = candidate_of(cluster)
     assert (record.decision, record.reason, record.released_at) == (Decision.REJECTED, "Inconclusive", None)
+    assert "Of the last round: users came in mid-block." in record.message
     assert cluster.least_ready == 1
 
 

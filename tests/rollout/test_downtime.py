@@ -37,6 +37,24 @@ def test_statement_holds_loads_measuring_and_the_ends_of_pods() -> None:
     assert abs(record.expected_downtime_s - expected) <= 1
 
 
+def test_condition_says_that_the_stop_was_meant_and_how_long_it_takes() -> None:
+    """Who finds no service is told what was consented to, then that stable is loaded again, then that it serves."""
+    cluster = stopped()
+    told: list[str] = []
+    for _ in range(300):
+        cluster.operate()
+        cluster.play(5.0)
+        available = cluster.condition("Available")
+        if available["message"] not in told:
+            told.append(available["message"])
+    short = cluster.resource["status"]["stable"]["hash"]
+    stops = next(at for at, one in enumerate(told) if f"Revision {short} is stopped for candidate" in one)
+    assert "without service, at most 2h20m" in told[stops]
+    assert "is loaded again" in told[stops + 1]
+    assert "serves with 1 of 1" in told[stops + 2]
+    assert len(told) == stops + 3
+
+
 def test_span_is_said_in_whole_minutes_rounded_up() -> None:
     """As people say it, and as the API takes it."""
     assert [downtime.in_words(one) for one in (1, 60, 61, 3600, 3661)] == ["1m", "1m", "2m", "1h0m", "1h2m"]

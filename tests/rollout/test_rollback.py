@@ -32,7 +32,7 @@ def contaminate(cluster: Cluster, outcome: BlockOutcome) -> None:
     def spoilt(config):
         told = measure(config)
         blocks = [one.model_copy(update={"outcome": outcome, "drafts": 0}) for one in told.measurements]
-        return told.model_copy(update={"measurements": blocks})
+        return told.model_copy(update={"measurements": blocks, "error": "all blocks are unusable"})
 
     cluster.measure = spoilt
 

@@ -103,7 +103,8 @@ class RolloutReason(StrEnum):
     RELEASING = "Releasing"  # True: stable gives up a replica, for the candidate that waits for its GPUs
     RECOVERING = "Recovering"  # True: stable is loaded again after a candidate in its place lost
     RECOVERED = "Recovered"  # False: measured to be as fast as before
-    NOT_RECOVERED = "NotRecovered"  # False: it serves again, but slower than before, or nobody could tell
+    NOT_RECOVERED = "NotRecovered"  # False: it serves again, and was measured to be slower than before
+    RECOVERY_UNCONFIRMED = "RecoveryUnconfirmed"  # False: it serves again; whether as fast as before nobody could tell
     STARTING = "Starting"  # a pod has a node; its image is pulled, its volumes are attached
     VOLUME_UNAVAILABLE = "VolumeUnavailable"  # such a pod waits for a volume, which another node may hold
     LOADING = "Loading"

@@ -109,10 +109,14 @@ def _measured(case: Case, arm: str, pod: observe.Pod) -> Step:
 def _unmeasurable(case: Case, arm: str) -> Step:
     """Return the end of a rollout of which an arm cannot be measured; stable's turn comes before it is stopped."""
     short, tries = names.short(arm), turns.tried_rounds(case.record.measurements, arm)
-    why = f"Of {tries} rounds on revision {short} too few could be used."
+    why = f"Of {tries} rounds on revision {short} too few could be used.{_last_said(case)}"
     if arm == case.record.stable:
         why += " It was not stopped. Try when users are fewer, or make room beside it."
     return rollback.inconclusive(case, why)
+
+
+def _last_said(case: Case) -> str:
+    return f" Of the last round: {case.record.message}." if case.record.message else ""
 
 
 def _with_clocks(case: Case, step: Step) -> Step:

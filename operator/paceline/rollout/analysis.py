@@ -143,14 +143,18 @@ def deadline(case: Case) -> float:
 
 
 def finished_round(case: Case) -> Step | None:
-    """Return the step that makes a finished probe's answer durable; None while there is none."""
+    """Return the step that makes a finished probe's answer durable; None while there is none.
+
+    Blocks that may not be used are evidence too, of who spoiled them, and the judge leaves them out: a probe has failed
+    when it brought no block at all.
+    """
     name = probe_name(case)
     job = case.seen.probes.get(name)
     if job is None or not job.finished or job.deleting:
         return None
     told = _told(job)
     blocks = _usable(case, told.measurements)
-    if told.error or not blocks:
+    if not blocks:
         why = told.error or "the report holds no block of the arms that were asked for"
         failures = MAX_PROBE_FAILURES if told.permanent else case.record.probe_failures + 1
         record = case.record.model_copy(update={"probe_failures": failures, "message": why[:1024]})
@@ -161,10 +165,11 @@ def finished_round(case: Case) -> Step | None:
             "measurements": [*case.record.measurements, *blocks],
             "rounds": number,
             "probe_failures": 0,
-            "message": "",
+            "message": told.error,
         }
     )
-    return Step(reason=RolloutReason.MEASURING, message=f"Round {number} is measured.", record=record)
+    said = f"Round {number} is measured. {told.error}".strip()[:1024]
+    return Step(reason=RolloutReason.MEASURING, message=said, record=record)
 
 
 def _told(job: observe.Work) -> ProbeReport:

@@ -8,9 +8,10 @@ start, warm up and report as the candidate's will. A pod that goes keeps its GPU
 from dataclasses import dataclass
 from typing import Final
 
-from paceline.api import base
+from paceline.api import base, names
+from paceline.api.measurement import Purpose, Seating
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import observe
+from paceline.rollout import observe, records
 from paceline.rollout.steps import Case
 from paceline.workloads import endings, pods
 
@@ -68,6 +69,24 @@ def load_time_s(seen: observe.Observed, digest: str) -> float | None:
         if pod.scheduled_at is not None and pod.ready_at is not None and not pod.restarts:
             return max(0.0, pod.ready_at - pod.scheduled_at)
     return None
+
+
+def why_stopped(history: records.History) -> str:
+    """Return why stable does not serve, where a rollout has stopped it; empty where none has."""
+    newest = history.stored[-1].record if history.stored else None
+    if newest is None or newest.released_at is None:
+        return ""
+    stops, is_open = newest.seating is Seating.STOPPED, newest.decision is None
+    short = names.short(newest.stable)
+    if stops and is_open:
+        return (
+            f"Revision {short} is stopped for candidate {names.short(newest.candidate)}, since {newest.released_at}:"
+            f" about {in_words(newest.expected_downtime_s)} without service, at most"
+            f" {in_words(newest.longest_downtime_s)}, as was consented to by rollout.replace.allowDowntime."
+        )
+    if (stops and newest.serving == newest.stable) or (newest.purpose is Purpose.RECOVERY and is_open):
+        return f"Revision {short} was stopped for a candidate that lost, and is loaded again."
+    return ""
 
 
 def in_words(seconds: int) -> str:

@@ -43,6 +43,8 @@ def due(seen: observe.Observed, now: float) -> Step | None:
         rounds=carried,
         carried_rounds=carried,
         released_at=last.released_at,
+        expected_downtime_s=last.expected_downtime_s,
+        longest_downtime_s=last.longest_downtime_s,
     )
     return Step(
         reason=RolloutReason.RECOVERING, message=f"Stable revision {short} is being loaded again.", record=record
@@ -74,16 +76,18 @@ def _confirmed(case: Case, pod: observe.Pod) -> Step:
     if found is None or found.reason in _MORE:
         over = _out_of_time(case)
         if found is None and not _before(case.record):
-            return _ends(case, RolloutReason.NOT_RECOVERED, "There is no profile of it from before to hold against it.")
+            return _untold(case, "there is no profile of it from before to hold against it.")
         if over:
-            return _ends(
-                case, RolloutReason.NOT_RECOVERED, f"Whether it is as fast as before could not be told: {over}"
-            )
+            return _untold(case, over)
         return analysis.next_round(case, {case.record.candidate: pod})
     said = f"Measured against its own profile from before: {found.message}."
     if found.verdict is comparison.Verdict.FAIL:
         return _ends(case, RolloutReason.NOT_RECOVERED, said)
     return _ends(case, RolloutReason.RECOVERED, said)
+
+
+def _untold(case: Case, why: str) -> Step:
+    return _ends(case, RolloutReason.RECOVERY_UNCONFIRMED, f"Whether it is as fast as before could not be told: {why}")
 
 
 _MORE: Final = frozenset(

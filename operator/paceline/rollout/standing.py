@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from paceline.api import names
-from paceline.api.measurement import Mode, RolloutRecord, Seating
+from paceline.api.measurement import Mode, Purpose, RolloutRecord, Seating
 from paceline.api.rolloutstatus import BandStatus, ComparisonStatus, GuardStatus, RolloutStatus
 from paceline.judge import guard as judge
-from paceline.rollout import analysis, copies, downtime, observe, promotion, records, release, suspicion, weights
+from paceline.rollout import (
+    analysis,
+    copies,
+    downtime,
+    observe,
+    promotion,
+    records,
+    recovery,
+    release,
+    suspicion,
+    weights,
+)
 from paceline.rollout.steps import Case, Step
 
 _PERCENT_STEP: Final = 5  # finer progress would be a write every few seconds
@@ -23,7 +34,7 @@ def describe(seen: observe.Observed, history: records.History, step: Step, now: 
     return RolloutStatus(
         candidate=names.short(record.candidate),
         evidence=stored.name,
-        phase=record.decision.value if record.decision else step.reason.value,
+        phase=_phase(record, step),
         strategy=_strategy(record),
         evidence_mode=_evidence_mode(record),
         expected_downtime=_span(record.expected_downtime_s),
@@ -38,6 +49,13 @@ def describe(seen: observe.Observed, history: records.History, step: Step, now: 
     )
 
 
+def _phase(record: RolloutRecord, step: Step) -> str:
+    """Return where it stands, or how it ended; a recovery promotes and rejects nothing, so it says what it found."""
+    if record.decision is None:
+        return step.reason.value
+    return record.reason if record.purpose is Purpose.RECOVERY else record.decision.value
+
+
 def _strategy(record: RolloutRecord) -> str | None:
     if record.seating in {None, Seating.ASKED}:
         return None
@@ -48,7 +66,8 @@ def _evidence_mode(record: RolloutRecord) -> str | None:
     """Return how the arms live, or lived, whose comparison is the weakest."""
     if record.seating in {None, Seating.ASKED} or not (record.control or record.stable):
         return None
-    return (Mode.ALTERNATING if record.turns else Mode.SIDE_BY_SIDE).value
+    in_turn = bool(record.turns) or record.purpose is Purpose.RECOVERY
+    return (Mode.ALTERNATING if in_turn else Mode.SIDE_BY_SIDE).value
 
 
 def _span(seconds: int) -> str | None:
@@ -69,6 +88,9 @@ def _percent(case: Case) -> int:
 def _comparisons(case: Case) -> Sequence[analysis.Against]:
     if not case.record.measurements:
         return []
+    if case.record.purpose is Purpose.RECOVERY:
+        found = recovery.compare(case)
+        return [analysis.Against(rival="Stable", digest=case.record.stable, comparison=found)] if found else []
     return analysis.compare(case, promotion.rivals_of(case))
 
 

@@ -26,7 +26,7 @@ def project(
     server = seen.server(stable)
     said = [
         told.said(ConditionType.ACCEPTED, resolution.accepted, resolution.reason, resolution.message),
-        told.available(seen, stable, server),
+        told.available(seen, history, server),
         told.progressing(step, history),
         told.speculating(seen, stable, resolution),
     ]

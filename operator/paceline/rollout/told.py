@@ -7,7 +7,7 @@ from paceline.api.conditions import ConditionType, RolloutReason
 from paceline.api.measurement import Purpose
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import observe, records, resolve, settled, suspicion
+from paceline.rollout import downtime, observe, records, resolve, settled, suspicion
 from paceline.rollout.steps import Step
 
 _WARNINGS: Final = frozenset(
@@ -24,6 +24,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.NO_FREE_GPU,
         RolloutReason.CONSENT_NEEDED,
         RolloutReason.NOT_RECOVERED,
+        RolloutReason.RECOVERY_UNCONFIRMED,
         RolloutReason.SLOWER_THAN_CONTROL,
         RolloutReason.SLOWER_THAN_STABLE,
         RolloutReason.NO_GAIN,
@@ -53,7 +54,7 @@ def said(kind: ConditionType, status: bool | None, reason: RolloutReason, messag
     )
 
 
-def available(seen: observe.Observed, stable: str, server: observe.Server | None) -> conditions.Said:
+def available(seen: observe.Observed, history: records.History, server: observe.Server | None) -> conditions.Said:
     """Return whether users are served: by what the Service selects, which is stable but for a moment."""
     serving = seen.servers.get(seen.front.selected) if seen.front else None
     wanted = seen.owner.spec.replicas
@@ -65,7 +66,8 @@ def available(seen: observe.Observed, stable: str, server: observe.Server | None
     elif server is None:
         message = "No revision serves yet; see condition Progressing."
     else:
-        message = f"Revision {names.short(stable)} has no ready pod; see its pods' events and logs."
+        message = downtime.why_stopped(history)
+        message = message or f"Revision {names.short(history.stable)} has no ready pod; see its pods' events and logs."
     return said(ConditionType.AVAILABLE, False, RolloutReason.NO_READY_ENDPOINTS, message)  # noqa: FBT003
 
 
