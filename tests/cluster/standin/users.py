@@ -21,6 +21,13 @@ class Tally:
     """Each request that got no whole answer: when, and what its user saw."""
     ttft_s: list[float] = field(default_factory=list)
 
+    async def more(self, count: int, *, within_s: float = 120.0) -> None:
+        """Wait until so many more requests were answered."""
+        wanted = self.answered + count
+        async with asyncio.timeout(within_s):
+            while self.answered < wanted:
+                await asyncio.sleep(0.1)
+
     @property
     def all_accounted_for(self) -> bool:
         """Whether every request was either answered or is known to be lost."""
@@ -73,6 +80,7 @@ async def _use(session, url, crowd, tally, stop, at):
 async def _ask(session, url, crowd, prompt):
     """Return the seconds to the first words of a whole answer."""
     asked = {"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": crowd.max_tokens}
+    asked["user"] = "crowd"
     began, first, words = time.monotonic(), None, 0
     async with session.post(f"{url}/v1/chat/completions", json={**asked, "stream": True}) as response:
         response.raise_for_status()

@@ -12,13 +12,15 @@ environment, by what the arm drafts, since all arms of one resource share their 
 - ``STANDIN_SLOTS``: streams that decode at once, further ones wait, as beyond ``--max-num-seqs``;
 - ``STANDIN_ACCEPTED``: accepted tokens a draft.
 
-A POST to ``/standin`` of ``{"speed": .., "fault": .., "accepted": ..}`` changes a running one. Like vLLM it aborts what
-is in flight on SIGTERM, unless ``--shutdown-timeout`` gives it time to finish. Standard library only: the bed's images
+A POST to ``/standin`` of ``{"speed": .., "fault": .., "accepted": ..}`` changes a running one; a GET tells how many
+completions were asked for and how many were in flight at most, by the request's ``user``. Like vLLM it aborts what is
+in flight on SIGTERM, unless ``--shutdown-timeout`` gives it time to finish. Standard library only: the bed's images
 hold nothing else.
 """
 
 import argparse
 import asyncio
+import collections
 import contextlib
 import hashlib
 import json
@@ -55,6 +57,26 @@ class Histogram:
         return [*found, f"{name}_sum{{{labels}}} {self.total}", f"{name}_count{{{labels}}} {self.count}"]
 
 
+@dataclass
+class Asked:
+    """What one user asked for; the probe names none."""
+
+    asked: int = 0
+    in_flight: int = 0
+    most: int = 0
+
+    @contextlib.contextmanager
+    def one(self):
+        """Count a completion from its arrival to its end."""
+        self.asked += 1
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+
 class Engine:
     """What the server knows and counts."""
 
@@ -74,6 +96,7 @@ class Engine:
         self.running = self.waiting = self.finished = self.aborted = 0
         self.prompt_tokens = self.generated = self.drafts = self.taken = 0
         self.ttft, self.itl = Histogram(), Histogram()
+        self.askers = collections.defaultdict(Asked)
 
     def _told(self, environment, name, default):
         table = json.loads(environment.get(name, "{}"))
@@ -174,7 +197,9 @@ class Connection:
         body = await self.reader.readexactly(int(headers.get("content-length", "0")))
         path = path.partition("?")[0]
         if verb == "POST" and path in SERVED:
-            await self._complete(json.loads(body), chat=path == SERVED[0])
+            asked = json.loads(body)
+            with self.engine.askers[asked.get("user", "")].one():
+                await self._complete(asked, chat=path == SERVED[0])
         else:
             await self._plain(*self._page(verb, path, body))
         return headers.get("connection", "").lower() != "close" and not self.engine.draining
@@ -185,6 +210,9 @@ class Connection:
             for name, value in json.loads(body).items():
                 setattr(engine, name, value)
             return 200, "application/json", "{}"
+        if path == "/standin":
+            told = {user: vars(asked) for user, asked in engine.askers.items()}
+            return 200, "application/json", json.dumps(told)
         if path == "/health":
             return 200, "text/plain", ""
         if path == "/metrics":
