@@ -19,6 +19,7 @@ from paceline.planning import kinds
 from paceline.planning.kinds import Kind
 
 NAMESPACES: Final = 10
+CLAIMS: Final = ("models", "work")
 _AT_ONCE: Final = 16
 
 
@@ -29,7 +30,11 @@ def deployment(number: int) -> dict[str, Any]:
         number,
         {
             "target": {"uri": "pvc://models/target"},
-            "engine": {"image": "vllm/vllm-openai:v0.33.0", "args": ["--max-model-len=32768"]},
+            "engine": {
+                "image": "vllm/vllm-openai:v0.33.0",
+                "args": ["--max-model-len=32768"],
+                "podTemplate": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+            },
             "rollout": {"analysis": {"prompts": {"configMap": {"name": "prompts"}}}},
         },
     )
@@ -57,23 +62,25 @@ def namespace(number: int) -> str:
     return f"crowd-{number % NAMESPACES}"
 
 
+def name(number: int) -> str:
+    """Return the name of a resource."""
+    return f"r{number:04d}"
+
+
 def _resource(kind: Kind, number: int, spec: Mapping[str, Any]) -> dict[str, Any]:
-    meta = {"name": f"r{number:04d}", "namespace": namespace(number)}
+    meta = {"name": name(number), "namespace": namespace(number)}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": dict(spec)}
 
 
 async def make(api: harness.Api, *, deployments: range, jobs: range) -> None:
     """Make resources, several at a time; those that exist stay as they are."""
-    for number in range(NAMESPACES):
-        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number)}}
-        with contextlib.suppress(errors.AlreadyExistsError):
-            await api.create(harness.NAMESPACE, manifest)
     made = [(kinds.SPECULATIVE_DEPLOYMENT, deployment(number)) for number in deployments]
     made += [(kinds.DRAFT_TRAINING_JOB, training_job(number)) for number in jobs]
-    await several(iter(made), lambda one: _ensure(api, *one))
+    await several(iter(made), lambda one: ensure(api, *one))
 
 
-async def _ensure(api: harness.Api, kind: Kind, manifest: dict[str, Any]) -> None:
+async def ensure(api: harness.Api, kind: Kind, manifest: dict[str, Any]) -> None:
+    """Make an object, unless one of its name exists."""
     with contextlib.suppress(errors.AlreadyExistsError):
         await api.create(kind, manifest)
 
@@ -105,9 +112,12 @@ async def played(api: harness.Api) -> AsyncIterator[None]:
 
 
 async def _follow(api: harness.Api, due: asyncio.Queue[dict[str, Any]]) -> None:
-    """Queue every pod that has no status yet, as the watch tells of it."""
+    """Queue every pod that has a node and no status yet, as the watch tells of it."""
+    queued: set[str] = set()
     async for pod in changes(api, kinds.POD):
-        if pod["status"].get("phase") == "Pending" and "podIP" not in pod["status"]:
+        uid, told = pod["metadata"]["uid"], pod["status"]
+        if told.get("phase") == "Pending" and "podIP" not in told and "nodeName" in pod["spec"] and uid not in queued:
+            queued.add(uid)
             due.put_nowait(pod)
 
 
@@ -116,8 +126,12 @@ async def _play(api: harness.Api, due: asyncio.Queue[dict[str, Any]]) -> None:
         pod = await due.get()
         meta = pod["metadata"]
         patch = {"status": kubeletless.status_of(pod, _part_of(pod))}
-        with contextlib.suppress(errors.TransientError):
+        try:
             await api.merge(kinds.POD, meta["namespace"], meta["name"], patch, subresource="status")
+        except errors.NotFoundError:
+            pass  # it went meanwhile
+        except errors.TransientError:
+            due.put_nowait(pod)
 
 
 def _part_of(pod: Mapping[str, Any]) -> kubeletless.Play:
@@ -130,9 +144,9 @@ def _part_of(pod: Mapping[str, Any]) -> kubeletless.Play:
 
 async def changes(api: harness.Api, kind: Kind) -> AsyncIterator[dict[str, Any]]:
     """Yield every object of ours of a kind, what exists first, then as it changes; for ever."""
-    query = {"labelSelector": f"{names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"}
+    query = {"labelSelector": f"{names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"} if kind not in kinds.OURS else {}
     while True:
-        listed = await api.server.request("GET", apiserver.collection(kind, None), query=query)
+        listed = await api.server.request("GET", apiserver.collection(kind, None), query=query, timeout_s=60.0)
         for one in listed["items"]:
             yield one
         watch = {**query, "watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
