@@ -16,6 +16,7 @@ from typing import Any, Final
 import crowd
 
 import harness
+from paceline.controller import errors
 from paceline.planning import kinds
 
 _QUIET_S: Final = 2.0
@@ -34,6 +35,8 @@ class _Edit:
 @dataclass(slots=True)
 class _Seen:
     port: int
+    lost: int = 0
+    """Edits without an answer."""
     edits: dict[tuple[str, str], _Edit] = field(default_factory=dict)
 
     async def resources(self, api: harness.Api) -> None:
@@ -77,20 +80,24 @@ async def measure(api: harness.Api, *, size: int, changes: int, per_s: float) ->
                 await asyncio.sleep(0.1)
         for task in watching:
             task.cancel()
-    return _figures(list(seen.edits.values()), per_s=per_s)
+    return {"perSecond": per_s, "lost": seen.lost, **_figures(list(seen.edits.values()))}
 
 
 async def _edit(api: harness.Api, seen: _Seen, number: int) -> None:
     place = crowd.namespace(number), crowd.name(number)
     seen.edits[place] = _Edit(sent=time.monotonic())
-    await api.merge(kinds.SPECULATIVE_DEPLOYMENT, *place, {"spec": {"traffic": {"port": seen.port}}})
+    try:
+        await api.merge(kinds.SPECULATIVE_DEPLOYMENT, *place, {"spec": {"traffic": {"port": seen.port}}})
+    except errors.UnavailableError:
+        # Nobody knows whether it was made; a machine that answers so slowly shows in the others' figures.
+        del seen.edits[place]
+        seen.lost += 1
 
 
-def _figures(edits: Sequence[_Edit], *, per_s: float) -> dict[str, Any]:
+def _figures(edits: Sequence[_Edit]) -> dict[str, Any]:
     to_event = quantiles([one.told - one.sent for one in edits if one.told is not None])
     to_write = quantiles([one.followed - one.sent for one in edits if one.followed is not None])
     return {
-        "perSecond": per_s,
         "editToItsEventS": to_event,
         "editToChildWriteS": to_write,
         "ratio": {name: round(to_write[name] / to_event[name], 1) for name in ("p50", "p99")},

@@ -15,7 +15,8 @@ from paceline.controller import apiserver, clock, errors, freshness, logs, metri
 from paceline.planning import kinds
 from paceline.planning.kinds import Kind
 
-_PAGE: Final = 500
+# What a page takes while it is read stays with the process for good: 24 MiB after 5,000 pods by 500, 10 MiB by 100.
+_PAGE: Final = 100
 _LIST_TIMEOUT_S: Final = 60.0
 # The server ends a watch itself after about five minutes; spread out, not all of ours at once.
 _WATCH_S: Final = (240, 360)
