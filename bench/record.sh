@@ -97,7 +97,7 @@ print(next(one.url for one in serving.read(pathlib.Path(sys.argv[1])) if one.nam
       up_pair || continue
       record 420 record_answers --work "$WORK" --arms "${pair_asked[@]}" --sampled "${heats[@]}" --model "$TARGET" \
         --prompts "$WORK/mixed.jsonl" --max-prompts "$prompts" --concurrency "${asked[@]}" --max-tokens "$tokens" \
-        --about "$machine; the control twice, then others; the prompts are of 14 kinds" --out "$OUT/$kind-answers.json"
+        --about "$machine; the control twice, then others; the prompts are of 7 kinds" --out "$OUT/$kind-answers.json"
       ;;
     *) say "there is no step $step"; exit 2 ;;
   esac
