@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from paceline.probe import corpus, prompts, transport
 from paceline.probe import round as rounds
 
 _EXIT_FAILED = 1
+_EXIT_TERMINATED = 143
 
 
 class _PodListener:
@@ -83,5 +85,13 @@ async def _probe(
         return await rounds.run(config, texts, arms, listener=_PodListener(progress))
 
 
+def _end(*_: object) -> None:
+    """Leave what is in flight: the engine gives up a request whose connection closes."""
+    raise SystemExit(_EXIT_TERMINATED)
+
+
 if __name__ == "__main__":
+    # A container's first process ignores SIGTERM unless it says otherwise. A probe that is no longer wanted would drive
+    # its servers, and what comes after it, through the whole grace period of its pod.
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())
