@@ -93,9 +93,23 @@ async def test_first_apply_takes_the_create_over(server, writes):
     """Else a field left out of an apply would stay for ever, owned by the create."""
     await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map(a="1"))])
     live = server.objects[PATH]["metadata"]
-    apply = Apply(manifest=builders.config_map(a="2"), uid=live["uid"], resource_version=live["resourceVersion"])
-    await writes.carry_out(builders.KEY, [apply])
+    await writes.carry_out(builders.KEY, [Apply(manifest=builders.config_map(a="2"), uid=live["uid"])])
     assert server.objects[PATH]["metadata"]["managedFields"] == [{"manager": "paceline", "operation": "Apply"}]
+    assert server.objects[PATH]["data"] == {"a": "2"}
+
+
+async def test_apply_that_holds_for_one_version_is_decided_anew_after_taking_over(server, world, writes):
+    """Taking over made a version that nobody had decided on, and that others may have seen."""
+    await writes.carry_out(builders.KEY, [Create(manifest=builders.config_map(a="1"))])
+    live = server.objects[PATH]["metadata"]
+    apply = Apply(manifest=builders.config_map(a="2"), uid=live["uid"], resource_version=live["resourceVersion"])
+    with pytest.raises(errors.RetakenError):
+        await writes.carry_out(builders.KEY, [apply])
+    assert server.objects[PATH]["data"] == {"a": "1"}
+    assert not world.fresh.is_current(builders.KEY)
+    newer = server.objects[PATH]["metadata"]["resourceVersion"]
+    again = Apply(manifest=builders.config_map(a="2"), uid=live["uid"], resource_version=newer)
+    await writes.carry_out(builders.KEY, [again])
     assert server.objects[PATH]["data"] == {"a": "2"}
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from controller import builders, fakeserver
-from paceline.controller import executor, passes, queue, statuses, view
+from paceline.controller import apiserver, executor, passes, queue, statuses, view
 from paceline.planning import kinds
-from paceline.planning.plan import Create, Plan
+from paceline.planning.plan import Apply, Create, Plan
 
 FAILED_BEFORE = 5
 
@@ -45,7 +45,13 @@ def work():
 
 
 @pytest.fixture
-def one(server, work):
+def room():
+    """Return the room of the passes."""
+    return TwoWrites()
+
+
+@pytest.fixture
+def one(server, work, room):
     """Return passes over the room."""
     world, time = builders.World(), builders.FakeClock()
     world.cache.put(kinds.DRAFT_TRAINING_JOB, builders.resource())
@@ -59,7 +65,7 @@ def one(server, work):
     )
     return passes.Passes(
         passes.Equipment(
-            rooms={"DraftTrainingJob": TwoWrites()},
+            rooms={"DraftTrainingJob": room},
             look=lambda: view.CacheView(known=world.cache, heard=None, fleet=None),
             fresh=world.fresh,
             work=work,
@@ -86,3 +92,16 @@ async def test_pass_that_wrote_nothing_backs_off_ever_more(server, work, one):
     server.faults.append(lambda *_: fakeserver.refusal(500))
     assert await one.run(builders.KEY) is passes.Outcome.RETRIED
     assert work.failed(builders.KEY) == 2.0 ** (FAILED_BEFORE + 1)
+
+
+async def test_pass_that_only_took_over_is_repeated_when_it_shows_and_counts_as_no_failure(server, work, room, one):
+    """The decision is taken once more, on the version that taking over made."""
+    path = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, "first")
+    await server.request("POST", path.rsplit("/", 1)[0], body=builders.config_map("first"))
+    live = server.objects[path]["metadata"]
+    apply = Apply(manifest=builders.config_map("first"), uid=live["uid"], resource_version=live["resourceVersion"])
+    room.reconcile = lambda *_: Plan(actions=(apply,), status={"phase": "Running"})
+    assert await one.run(builders.KEY) is passes.Outcome.POSTPONED
+    assert not any(verb == "PATCH" and where.endswith("/status") for verb, where in server.writes)
+    one.caught_up(builders.KEY)
+    assert work.depth() == 1

@@ -54,6 +54,10 @@ class Picture:
         """Return the objects that carry a label, whatever its value."""
         return [one for one in self._of(kind) if label in (one["metadata"].get("labels") or {})]
 
+    def told_to(self, kind: kinds.Kind) -> int | None:  # noqa: ARG002 - one namespace
+        """Return that one watch tells all of a kind."""
+        return None
+
     def fleet(self) -> fleet.Fleet | None:
         """Return the nodes' devices, and the pods in this picture that hold them; None where nobody may see them."""
         if self.nodes is None:

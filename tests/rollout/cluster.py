@@ -41,6 +41,7 @@ class Picture:
     scraped: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     devices: fleet.Fleet | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[kinds.Kind, int] = field(default_factory=dict)
     warned: Mapping[str, tuple[view.Warned, ...]] = field(default_factory=dict)
 
     def get(self, kind, namespace, name):  # noqa: ARG002 - the model has one namespace
@@ -64,6 +65,10 @@ class Picture:
     def marked(self, kind, label):
         """Return objects that carry a label."""
         return [one for one in self.listed(kind, builders.NAMESPACE) if label in (one["metadata"].get("labels") or {})]
+
+    def told_to(self, kind):
+        """Return how far the slowest watch has told; None where one watch tells all."""
+        return self.told.get(kind)
 
     def fleet(self):
         """Return the devices."""

@@ -1,95 +1,83 @@
-"""The ledger of promised devices: of two that ask at once, the later one always sees the earlier one."""
+"""What a rollout claims in the ledger, and what of it is only asked for."""
 
 from typing import Any
 
+import pytest
+
 from capacity import builders as devices
-from paceline.api import names
-from paceline.api.measurement import RolloutRecord, Seating
-from paceline.capacity import forecast
-from paceline.planning import conditions, fleet
-from paceline.rollout import claims, records
+from paceline.api.measurement import CopyState, Decision, Purpose, RolloutRecord, Seating
+from paceline.capacity import ledger
+from paceline.planning import conditions
+from paceline.rollout import claims
 from rollout import builders
-from rollout.cluster import Picture
 
+CANDIDATE, CONTROL, STABLE = (builders.sha(one) for one in ("candidate", "control", "stable"))
 TEMPLATE = {"spec": {"containers": [{"name": "engine", "resources": {"limits": {devices.GPU: "8"}}}]}}
-PLACE = claims.Place(record_uid="mine", resource_version="20")
+THREE = claims.Sizes(replicas=3)
 
 
-def stored(uid: str, version: str, *, seating: Seating, count: int = 1) -> dict[str, Any]:
-    """Return the ConfigMap of another resource's open rollout, whose revision no watch has shown yet."""
-    digest = builders.sha(uid)
-    record = RolloutRecord(
-        number=2,
-        candidate=digest,
-        stable=builders.sha("stable"),
-        workload=builders.sha("workload"),
-        started_at=conditions.timestamp(builders.NOW),
-        seating=seating,
+def record(**fields: Any) -> RolloutRecord:
+    """Return an open rollout of a candidate beside its control and another stable."""
+    whole = {"candidate": CANDIDATE, "control": CONTROL, "stable": STABLE, "seating": Seating.BESIDE, **fields}
+    return RolloutRecord(
+        number=2, workload=builders.sha("workload"), started_at=conditions.timestamp(builders.NOW), **whole
     )
-    owner = {"apiVersion": "paceline.dev/v1alpha1", "kind": "SpeculativeDeployment"}
-    owner["metadata"] = {"name": uid, "namespace": builders.NAMESPACE, "uid": f"uid-of-{uid}"}
-    claim = claims.document({digest: count}, {digest: TEMPLATE})
-    written = records.write(records.Stored(record=record, name=uid), owner=owner, labels={}, claim=claim)
-    manifest = dict(written.manifest)
-    manifest["metadata"] |= {"uid": uid, "resourceVersion": version}
-    return manifest
 
 
-def promised(*others: dict[str, Any], pods: list[dict[str, Any]] | None = None) -> list[forecast.Claim]:
-    """Return what comes before a record of version 20."""
-    store = {("ConfigMap", one["metadata"]["name"]): one for one in others}
-    return list(claims.promised(Picture(store=store), world(pods), PLACE))
+def test_arms_beside_stable_take_one_place_each_whatever_stable_has() -> None:
+    """Stable's own pods are nobody's promise: they are there."""
+    assert claims.of(record(), THREE) == {CANDIDATE: 1, CONTROL: 1}
+    assert claims.of(record(control=STABLE), THREE) == {CANDIDATE: 1}
 
 
-def world(pods: list[dict[str, Any]] | None = None) -> fleet.Fleet:
-    """Return one free node."""
-    return devices.world([devices.node("gpu-1")], pods or [])
+def test_arms_that_take_turns_take_one_place() -> None:
+    """Whose turn it is decides which revision it is claimed for."""
+    taken = record(seating=Seating.SHARED, turns=[CONTROL, CANDIDATE])
+    assert claims.of(taken, claims.Sizes(replicas=3, slot=CONTROL)) == {CONTROL: 1}
 
 
-def test_who_asked_earlier_comes_first_and_who_asked_later_does_not() -> None:
-    """So one of two always yields, whoever's pass is faster."""
-    assert [one.count for one in promised(stored("a", "19", seating=Seating.ASKED))] == [1]
-    assert promised(stored("b", "21", seating=Seating.ASKED)) == []
+@pytest.mark.parametrize("purpose", [Purpose.BASELINE, Purpose.UNDO])
+def test_what_comes_whole_claims_all_its_replicas(purpose: Purpose) -> None:
+    """A baseline, and what a person asks back: the Service flips to nothing that is half there."""
+    assert claims.of(record(purpose=purpose, control=""), THREE) == {CANDIDATE: 3}
+    in_stables_place = record(purpose=purpose, control="", seating=Seating.TAKEN)
+    assert claims.of(in_stables_place, THREE) == {CANDIDATE: 1}
 
 
-def test_what_was_granted_counts_however_late_it_was_written() -> None:
-    """Its pods may be made at any moment; that its revision was not seen yet changes nothing."""
-    found = promised(stored("a", "99", seating=Seating.BESIDE))
-    assert [(one.count, one.requests) for one in found] == [(1, {devices.GPU: 8})]
-    assert not forecast.forecast(world(), found, forecast.Claim.of(TEMPLATE["spec"], 1)).is_enough
+def test_share_of_users_traffic_claims_the_replicas_that_make_it() -> None:
+    """The control has gone by then."""
+    assert claims.of(record(weight=50), claims.Sizes(replicas=3, share=3)) == {CANDIDATE: 3}
 
 
-def test_pod_that_exists_is_promised_no_second_time() -> None:
-    """It is among those that hold or wait for devices."""
-    pod = devices.pod("candidate", on="gpu-1")
-    pod["metadata"]["labels"] = {
-        names.LABEL_DEPLOYMENT: "a",
-        names.LABEL_PART: "server",
-        names.LABEL_REVISION: names.short(builders.sha("a")),
+def test_winner_on_the_way_to_all_replicas_claims_them() -> None:
+    """Nobody else is granted the nodes that it grows into."""
+    assert claims.of(record(), claims.Sizes(replicas=3, full=CANDIDATE)) == {CANDIDATE: 3, CONTROL: 1}
+
+
+def test_measuring_copy_is_claimed_beside_the_arms() -> None:
+    """It is one more replica of stable, with a claim of its own."""
+    found = claims.of(record(), claims.Sizes(replicas=3, copied=STABLE))
+    assert found == {CANDIDATE: 1, CONTROL: 1, f"{STABLE}/copy": 1}
+
+
+def test_decided_rollout_claims_nothing() -> None:
+    """Its pods, and its Deployments, speak for themselves."""
+    assert claims.of(record(decision=Decision.PROMOTED), THREE) == {}
+
+
+def test_only_what_is_not_decided_yet_is_asked() -> None:
+    """Arms that were granted keep their place while a copy is still asked for."""
+    asking = record(measuring_copy=CopyState.ASKED)
+    counts = claims.of(asking, claims.Sizes(replicas=3, copied=STABLE))
+    found = claims.document(asking, counts, {CANDIDATE: TEMPLATE, CONTROL: TEMPLATE, STABLE: TEMPLATE})
+    assert {name: bool(one.get("asked")) for name, one in found.items()} == {
+        CANDIDATE: False,
+        CONTROL: False,
+        f"{STABLE}/copy": True,
     }
-    assert [one.count for one in promised(stored("a", "19", seating=Seating.BESIDE, count=2), pods=[pod])] == [1]
+    assert ledger.labels(found) == {"paceline.dev/claim": "granted"}
 
 
-def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
-    """What a hand has written wrongly is left to the scheduler."""
-    spoiled = stored("a", "19", seating=Seating.BESIDE)
-    spoiled["metadata"]["annotations"] = {names.ANNOTATION_CLAIM: '{"x": 3}'}
-    assert promised(stored("mine", "20", seating=Seating.ASKED), spoiled) == []
-
-
-def test_training_job_counts_until_its_pod_is_there_and_not_while_a_queue_holds_it() -> None:
-    """A stage's pod is about to be made; a suspended Job waits for its queue."""
-    job = {
-        "kind": "Job",
-        "metadata": {"name": "train", "namespace": builders.NAMESPACE, "labels": {names.LABEL_CLAIM: "granted"}},
-        "spec": {"template": TEMPLATE, "parallelism": 1},
-    }
-    pod = devices.pod("train-0")
-    pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": "train"}
-
-    def of_jobs(manifest: dict[str, Any], pods: list[dict[str, Any]]) -> list[forecast.Claim]:
-        return list(claims.promised(Picture(store={("Job", "train"): manifest}), world(pods), PLACE))
-
-    assert [one.requests for one in of_jobs(job, [])] == [{devices.GPU: 8}]
-    assert of_jobs(job, [pod]) == []
-    assert of_jobs({**job, "spec": {**job["spec"], "suspend": True}}, []) == []
+def test_revision_that_is_not_written_yet_is_left_out() -> None:
+    """Its template is not known; the pass that writes it claims it."""
+    assert claims.document(record(), {CANDIDATE: 1}, {}) == {}

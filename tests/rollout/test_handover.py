@@ -7,6 +7,7 @@ import pytest
 from paceline.api import names
 from paceline.api.measurement import Decision, Seating
 from paceline.planning import kinds
+from paceline.planning.plan import Delete, Plan
 from rollout import builders
 from rollout.gpus import GpuCluster, resource, sizes
 from rollout.reading import history
@@ -133,3 +134,40 @@ def test_undo_rolls_back_the_same_way() -> None:
     assert cluster.serving() == BASE
     assert sizes(cluster) == {BASE: 2}
     assert cluster.least_ready == 1
+
+
+def before_the_service(planned: Plan) -> int | None:
+    """Return how many of a plan's writes come before the front Service's; None when it is not written."""
+    kinds_written = [one.manifest["kind"] for one in planned.actions if not isinstance(one, Delete)]
+    return kinds_written.index("Service") if "Service" in kinds_written else None
+
+
+def test_old_revision_keeps_its_last_replica_while_users_reach_it_alone() -> None:
+    """Whatever keeps the Service from being written, pod by pod ready behind it: no pass may count on that write."""
+    cluster = full(2)
+    cluster.edit(speculation=builders.eagle3())
+    cluster.until(lambda: bool(history(cluster).last and history(cluster).last.rolls))
+    for _ in range(20):
+        planned = cluster.plan()
+        cluster.run(planned, crash_after=before_the_service(planned))
+        cluster.play()
+    assert cluster.least_ready == 1
+    cluster.settle(seconds=30.0, quiet_s=200.0)
+    assert sizes(cluster) == {HEAD: 2}
+
+
+def test_handover_that_outlasts_its_deadline_says_so_and_goes_on() -> None:
+    """A reason of its own, and what to change; a node that comes free later is still used."""
+    cluster = full(3)
+    cluster.edit(speculation=builders.eagle3())
+    cluster.until(lambda: bool(history(cluster).last and history(cluster).last.rolls))
+    cluster.thief = True
+    cluster.settle(seconds=60.0, quiet_s=8000.0)
+    told = cluster.condition("Progressing")
+    assert (told["status"], told["reason"]) == ("False", "HandoverDeadlineExceeded")
+    assert "has 1 of 3 replicas" in told["message"]
+    assert "rollout.deadlines.scheduling (10m)" in told["message"]
+    cluster.others.clear()
+    cluster.settle(seconds=60.0, quiet_s=400.0)
+    assert sizes(cluster) == {HEAD: 3}
+    assert cluster.condition("Progressing")["reason"] == "Promoted"

@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.api import report, stages
 from paceline.api.drafttrainingjob import Stage
-from paceline.planning import conditions, kinds, plan
+from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning.view import Warned
 from paceline.training import observe, results
 
@@ -132,9 +132,11 @@ def before(stage: Stage) -> list[Stage]:
     return order[: order.index(stage)]
 
 
-def remembered(kept: results.Record, owner: plan.Manifest | None = None) -> dict[str, Any]:
-    """Return the ConfigMap that holds a record."""
-    action = results.write(owner or resource(), None, kept)
+def remembered(
+    kept: results.Record, owner: plan.Manifest | None = None, *, claim: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the ConfigMap that holds a record, and what it claims in the ledger of devices."""
+    action = results.write(owner or resource(), None, kept, claim or {})
     assert isinstance(action, plan.Create)
     return stored(action.manifest, uid="record-uid")
 
@@ -274,8 +276,14 @@ def preempted() -> dict[str, Any]:
 class FakeView:
     """A view of exactly these objects."""
 
-    def __init__(self, *objects: plan.Manifest, live: Mapping[str, stages.LiveProgress] | None = None) -> None:
-        """Hold ``objects``; ``live`` is what pods said of their progress, by UID."""
+    def __init__(
+        self,
+        *objects: plan.Manifest,
+        live: Mapping[str, stages.LiveProgress] | None = None,
+        devices: fleet.Fleet | None = None,
+    ) -> None:
+        """Hold ``objects``; ``live`` is what pods said of their progress, by UID, and ``devices`` what nodes have."""
+        self._devices = devices
         self._objects = objects
         self._live = live or {}
 
@@ -301,9 +309,13 @@ class FakeView:
         """Return what carries the label, whatever its value."""
         return [one for one in self._of(kind) if label in one["metadata"].get("labels", {})]
 
-    def fleet(self) -> None:
-        """Return that nodes cannot be seen."""
+    def told_to(self, kind: kinds.Kind) -> None:  # noqa: ARG002 - one watch
+        """Return that one watch tells all."""
         return
+
+    def fleet(self) -> fleet.Fleet | None:
+        """Return the devices; None where nodes cannot be seen."""
+        return self._devices
 
     def progress(self, pod_uid: str) -> stages.LiveProgress | None:
         """Return what a pod said."""

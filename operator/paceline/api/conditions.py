@@ -71,6 +71,7 @@ class TrainingReason(StrEnum):
     RUNNING = "Running"  # Failed=False, Suspended=False
     # waits
     SCHEDULING = "Scheduling"  # Progressing=False: a stage's pod has no node yet, or a queue holds its Job back
+    INSUFFICIENT_GPU = "InsufficientGPU"  # Progressing=False: devices are free, but were promised to others before
     DISRUPTED = "Disrupted"  # Progressing=False: the cluster took the pod away; the next one is on its way, uncharged
     ENDING = "Ending"  # Progressing=False: the pods of a stage are being ended before it goes on
 
@@ -135,6 +136,7 @@ class RolloutReason(StrEnum):
     LOADING_DEADLINE_EXCEEDED = "LoadingDeadlineExceeded"
     WARM_UP_DEADLINE_EXCEEDED = "WarmUpDeadlineExceeded"
     ANALYSIS_DEADLINE_EXCEEDED = "AnalysisDeadlineExceeded"
+    HANDOVER_DEADLINE_EXCEEDED = "HandoverDeadlineExceeded"  # not all replicas have changed hands; they still may
     HELD_DEADLINE_EXCEEDED = "HeldDeadlineExceeded"  # nobody decided in time
     REJECTED_BEFORE = "RejectedBefore"  # this very revision was measured and rejected; retry asks for it again
     REQUEST_ERRORS = "RequestErrors"  # with a share of users' traffic it answered them with errors of its own

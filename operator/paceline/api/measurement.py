@@ -38,6 +38,7 @@ class BlockOutcome(StrEnum):
 class CopyState(StrEnum):
     """What became of the measuring copy of stable that a rollout asked for."""
 
+    ASKED = "Asked"  # for its devices: none is made yet
     WANTED = "Wanted"
     REFUSED = "Refused"  # there is no room for it, or it does not start
 

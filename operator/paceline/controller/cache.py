@@ -16,7 +16,7 @@ from paceline.planning.kinds import Kind
 Manifest = Mapping[str, Any]
 _INDEXED_LABELS: Final = ("paceline.dev/", "batch.kubernetes.io/")
 # Asked for across namespaces, whatever the value.
-_MARKS: Final = frozenset({names.LABEL_CLAIM})
+_MARKS: Final = frozenset({names.LABEL_CLAIM, names.LABEL_REVISION})
 Place = tuple[str, str]
 """Namespace and name."""
 Change = tuple[Manifest | None, Manifest | None]

@@ -183,7 +183,14 @@ class Core:
 
     def look(self) -> view.CacheView:
         """Return a fresh picture for one pass."""
-        return view.CacheView(known=self.cache, heard=self._heard, fleet=self._devices())
+        return view.CacheView(known=self.cache, heard=self._heard, fleet=self._devices(), told=self._told())
+
+    def _told(self) -> Mapping[kinds.Kind, int]:
+        """Return how far the slowest watch of the records' kind has told, where each namespace has one of its own."""
+        if len(self._settings.namespaces) <= 1:
+            return {}
+        records = [one for one in self.reflectors if one.kind is kinds.CONFIG_MAP]
+        return {kinds.CONFIG_MAP: min(one.told_to for one in records)}
 
     def _devices(self) -> devices.Fleet | None:
         """Return what is known of devices; None until both lists are there, or where they are not to be had."""

@@ -7,7 +7,8 @@ ControllerError
 └── TransientError
 ├── NotFoundError          404
 ├── ConflictError          409: what we decided on has moved
-│   └── AlreadyExistsError
+│   ├── AlreadyExistsError
+│   └── RetakenError       what we decided on was moved by ourselves, for a reason of its own
 ├── GoneError              410: the watch must start from a new list
 └── UnavailableError       401, 429, 5xx, time-outs, broken connections
 """
@@ -53,6 +54,10 @@ class ConflictError(TransientError):
 
 class AlreadyExistsError(ConflictError):
     """A create met an object of the same name."""
+
+
+class RetakenError(ConflictError):
+    """A write that changed nothing of what was decided on made another version of it; the next pass decides on that."""
 
 
 class GoneError(TransientError):

@@ -2,7 +2,9 @@
 
 The first write of an object is a create, since a server-side apply would merge into a foreign namesake. A create owns
 its fields as an Update by our manager, though, and an apply that leaves a field out removes it only when nobody else
-owns it; so the first apply of an object takes that entry over.
+owns it; so the first apply of an object takes that entry over. That is a write too, and makes another version: an apply
+that holds for one version only is then decided anew. Whoever saw that version in between, as rollouts see the place of
+others in the ledger by it, would else have seen something that nobody had decided on.
 """
 
 from collections.abc import Callable, Sequence
@@ -120,7 +122,8 @@ class Executor:
         _check_visible(action.manifest)
         meta = plan.metadata(action.manifest)
         path = apiserver.item(kind, meta["namespace"], meta["name"])
-        version = await self._take_over(path, action)
+        await self._take_over(key, kind, path, action)
+        version = action.resource_version
         precondition = {"uid": action.uid} | ({"resourceVersion": version} if version else {})
         body = {**action.manifest, "metadata": {**meta, **precondition}}
         ticket = self._begin(key, kind, action.manifest)
@@ -171,32 +174,39 @@ class Executor:
         self._metrics.writes.labels(kind=ticket.kind.kind, verb=told).inc()
         return answer
 
-    async def _take_over(self, path: str, action: Apply) -> str | None:
-        """Turn the field ownership of our create into one of our applies; return the version to apply onto, if any."""
+    async def _take_over(self, key: Key, kind: Kind, path: str, action: Apply) -> None:
+        """Turn the field ownership of our create into one of our applies.
+
+        Raises:
+            RetakenError: that made another version than the one that the action was decided on.
+            ControllerError: it is not what the decision was made on any more, or could not be read or written.
+        """
         if action.uid in self._taken_over:
-            return action.resource_version
+            return
         live = await self._server.request("GET", path)
         meta = live["metadata"]
         if meta["uid"] != action.uid or action.resource_version not in (None, meta["resourceVersion"]):
             raise errors.ConflictError(f"{path} is not what the decision was made on any more")
         entries = meta.get("managedFields") or []
-        if any(_is_our_create(entry) for entry in entries):
-            self._fence()
-            live = await self._server.request(
-                "PATCH",
-                path,
-                query=_MANAGER,
-                content_type=apiserver.JSON_PATCH,
-                body=[
-                    {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]},
-                    {"op": "replace", "path": "/metadata/managedFields", "value": _as_applied(entries)},
-                ],
-            )
-        self._taken_over[action.uid] = None
+        if not any(_is_our_create(entry) for entry in entries):
+            self._remember(action.uid)
+            return
+        body = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]},
+            {"op": "replace", "path": "/metadata/managedFields", "value": _as_applied(entries)},
+        ]
+        ticket = self._begin(key, kind, action.manifest)
+        await self._finish(
+            ticket, "take over", "PATCH", path, query=_MANAGER, body=body, content_type=apiserver.JSON_PATCH
+        )
+        self._remember(action.uid)
+        if action.resource_version is not None:
+            raise errors.RetakenError(f"{path} has a new version since its fields were taken over")
+
+    def _remember(self, uid: str) -> None:
+        self._taken_over[uid] = None
         if len(self._taken_over) > _REMEMBERED:
             del self._taken_over[next(iter(self._taken_over))]
-        version: str = live["metadata"]["resourceVersion"]
-        return version if action.resource_version is not None else None
 
 
 def _kind(manifest: Manifest) -> Kind:

@@ -82,6 +82,8 @@ class Passes:
         problem: str | None = None
         try:
             outcome = await self._pass(key)
+        except errors.RetakenError:
+            outcome = self._postpone(key)
         except errors.TransientError as error:
             outcome, problem = Outcome.RETRIED, str(error)
             tools.work.failed(key, at_least_s=error.retry_after_s)
@@ -102,8 +104,7 @@ class Passes:
     async def _pass(self, key: Key) -> Outcome:
         tools = self._with
         if not tools.fresh.is_current(key):
-            self._postponed.add(key)
-            return Outcome.POSTPONED
+            return self._postpone(key)
         resource, plan, polls = await asyncio.to_thread(self._decide, key)
         tools.polls.want(key, polls)
         if plan is None or resource is None:
@@ -114,6 +115,14 @@ class Passes:
         if plan.requeue_after_s is not None:
             tools.work.add_after(key, plan.requeue_after_s)
         return outcome
+
+    def _postpone(self, key: Key) -> Outcome:
+        """Arrange for a pass as soon as the cache shows all that was written."""
+        if self._with.fresh.is_current(key):
+            self._with.work.add(key)
+        else:
+            self._postponed.add(key)
+        return Outcome.POSTPONED
 
     def _decide(self, key: Key) -> tuple[Manifest | None, Plan | None, Sequence[PodPoll]]:
         """Ask the room, in a thread: a verdict over many measurements may take long."""

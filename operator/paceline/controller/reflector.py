@@ -71,6 +71,8 @@ class Reflector:
         self.is_synced = False
         self.is_refused = False
         """Whether the last list was denied: the permission may come later."""
+        self.told_to = 0
+        """Version up to which everything was told, as a number: a list's, an event's or a bookmark's."""
         self._server = server
         self._cache = store
         self._fresh = fresh
@@ -138,6 +140,7 @@ class Reflector:
             query = {**query, "continue": following}
         self._cache.replace(self.kind, self.namespace, objects, mark=mark)
         self._version = page["metadata"]["resourceVersion"]
+        self._note(page["metadata"])
         self._metrics.relists.labels(kind=self.kind.kind).inc()
         self._log.info("cache_listed", **{logs.COUNT: len(objects), logs.REVISION: self._version})
         self.is_synced, self.is_refused = True, False
@@ -171,6 +174,12 @@ class Reflector:
             self._cache.put(self.kind, self._whole(manifest))
         elif told == "DELETED":
             self._cache.remove(self.kind, self._whole(manifest))
+        # Only now: a pass in another thread may look at any moment.
+        self._note(manifest["metadata"])
+
+    def _note(self, meta: Mapping[str, Any]) -> None:
+        version = str(meta["resourceVersion"])
+        self.told_to = max(self.told_to, int(version) if version.isdigit() else 0)
 
     def _whole(self, manifest: dict[str, Any]) -> dict[str, Any]:
         # The items of a list say neither; rooms make owner references of them.

@@ -1,6 +1,6 @@
 """A pass's picture of the cluster: the cache, read once for each question, so that one pass never gets two answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from paceline.api import stages
 from paceline.controller import cache, poller
@@ -13,9 +13,17 @@ from paceline.planning.view import Warned
 class CacheView:
     """What one reconcile sees."""
 
-    def __init__(self, *, known: cache.Cache, heard: poller.Heard, fleet: devices.Fleet | None = None) -> None:
-        """Start with no questions asked."""
+    def __init__(
+        self,
+        *,
+        known: cache.Cache,
+        heard: poller.Heard,
+        fleet: devices.Fleet | None = None,
+        told: Mapping[Kind, int] | None = None,
+    ) -> None:
+        """Start with no questions asked; ``told`` is what ``told_to`` returns, taken before anything is looked at."""
         self._fleet = fleet
+        self._told = told or {}
         self._cache = known
         self._heard = heard
         self._single: dict[tuple[str, str, str], Manifest | None] = {}
@@ -56,6 +64,10 @@ class CacheView:
         if question not in self._several:
             self._several[question] = self._cache.store(kind).marked(label)
         return self._several[question]
+
+    def told_to(self, kind: Kind) -> int | None:
+        """Return the version up to which every watch of ``kind`` has told; None where one watch tells all of it."""
+        return self._told.get(kind)
 
     def fleet(self) -> devices.Fleet | None:
         """Return nodes and who holds their devices; None where the operator may not see nodes."""

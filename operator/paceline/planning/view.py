@@ -52,6 +52,13 @@ class View(Protocol):
         """Return the objects of ``kind`` in all watched namespaces that carry a label, whatever its value, sorted."""
         ...
 
+    def told_to(self, kind: Kind) -> int | None:
+        """Return the version up to which every watch of ``kind`` has told; None where one watch tells all of it.
+
+        One watch tells in the order of the writes, so whoever sees an object sees all that was written before it.
+        """
+        ...
+
     def fleet(self) -> fleet.Fleet | None:
         """Return nodes and who holds their devices; None where the operator may not see nodes."""
         ...

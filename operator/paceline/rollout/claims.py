@@ -1,138 +1,82 @@
-"""The ledger of devices: what open rollouts were promised, kept on their records, so that two never claim one node.
+"""What a rollout claims in the ledger: every pod beside stable's that it has, asks for, or is about to make.
 
-A rollout first *asks*: its record is written with the pods it would make. Only a later pass, whose picture holds that
-record, may grant. One that asked earlier (by resourceVersion, which one watch delivers in order) comes first, and so
-does everything that was granted. Of two that ask at once, the later one therefore always sees the earlier one, whoever
-is faster; and the first need not see the second. Nothing is kept in memory: after a crash the ledger is still there.
+It is written with the record that decides on those pods, before they are made, and renewed whenever it changes: with
+the arm whose turn it is, a measuring copy, a share of users' traffic, and the way to all replicas.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paceline.api import names
-from paceline.api.measurement import Purpose, RolloutRecord, Seating
-from paceline.capacity import forecast
-from paceline.planning import fleet, kinds, plan
-from paceline.planning import view as views
+from paceline.api.measurement import CopyState, Purpose, RolloutRecord, Seating
+from paceline.capacity import ledger
 from paceline.rollout import workloads
 
-ASKED: Final = "asked"
-GRANTED: Final = "granted"
+_COPY_MARK: Final = f"/{workloads.COPY}"
 _WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
-
-
-def of(record: RolloutRecord, *, replicas: int, slot: str = "") -> Mapping[str, int]:
-    """Return the pods that an open rollout has, or asks for, by digest of their revision; nothing once it is decided.
-
-    Args:
-        record: the rollout.
-        replicas: what the spec asks for.
-        slot: digest of the arm whose turn it is, where arms take turns on one place.
-    """
-    if record.decision is not None:
-        return {}
-    if slot:
-        return {slot: 1} if slot != record.stable else {}
-    each = replicas if record.purpose in _WHOLE else 1
-    arms = dict.fromkeys((record.candidate, record.control), each)
-    return {digest: count for digest, count in arms.items() if digest and digest != record.stable}
-
-
-def document(counts: Mapping[str, int], templates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a claim as its record keeps it: whole, since another watch may show the revision later than the record.
-
-    Args:
-        counts: pods by digest of their revision.
-        templates: rendered pod templates by digest.
-    """
-    found = {
-        digest: forecast.Claim.of(templates[digest]["spec"], count)
-        for digest, count in counts.items()
-        if digest in templates
-    }
-    return {
-        digest: {"count": claim.count, "requests": dict(claim.requests), "template": dict(claim.template)}
-        for digest, claim in found.items()
-    }
-
-
-def labels(record: RolloutRecord, claim: Mapping[str, Any]) -> dict[str, str]:
-    """Return the label by which the ledger finds a record."""
-    if not claim:
-        return {}
-    return {names.LABEL_CLAIM: ASKED if record.seating is Seating.ASKED else GRANTED}
-
-
-def annotations(claim: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotation that holds the claim."""
-    return {names.ANNOTATION_CLAIM: json.dumps(claim, sort_keys=True)} if claim else {}
+_IN_STABLES_PLACE: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Whose claim is asked about: others' come before it or after."""
+class Sizes:
+    """What the pass decided of the arms."""
 
-    record_uid: str
-    resource_version: str
+    replicas: int
+    """What the spec asks for."""
+    slot: str = ""
+    """Digest of the arm whose turn it is, where arms take turns on one place."""
+    share: int = 0
+    """Replicas that make the candidate's share of users' traffic; 0 while it has none."""
+    full: str = ""
+    """Digest of an arm that gets all its replicas before it serves."""
+    copied: str = ""
+    """Digest of which there is, or is asked for, a measuring copy."""
 
 
-def promised(view: views.View, world: fleet.Fleet, place: Place) -> Sequence[forecast.Claim]:
-    """Return what was promised to others before ``place``, or asked for earlier, as far as its pods do not exist yet.
+def of(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
+    """Return the pods that an open rollout has, or asks for, by digest of their revision; nothing once it is decided.
 
-    What was granted comes first, then what was asked, each in the order of the writes.
+    A measuring copy's go by its digest and a mark.
     """
-    found: list[tuple[tuple[bool, int, str], forecast.Claim]] = []
-    for manifest in view.marked(kinds.CONFIG_MAP, names.LABEL_CLAIM):
-        meta = plan.metadata(manifest)
-        is_asked = meta["labels"][names.LABEL_CLAIM] == ASKED
-        version = _number(meta["resourceVersion"])
-        if meta["uid"] == place.record_uid or (is_asked and version > _number(place.resource_version)):
-            continue
-        found += [((is_asked, version, meta["uid"]), claim) for claim in _claims(world, manifest)]
-    ordered = [claim for _, claim in sorted(found, key=lambda one: one[0])]
-    return [*_training(view, world), *ordered]
+    if record.decision is not None or (record.seating is Seating.ASKED and (record.capacity_held or record.paused)):
+        # While a person is waited for nothing is made, so nothing is kept from others.
+        return {}
+    counts = dict(_of_arms(record, sizes))
+    if sizes.full:
+        counts[sizes.full] = sizes.replicas
+    counts.pop(record.stable, None)
+    return counts | ({sizes.copied + _COPY_MARK: 1} if sizes.copied else {})
 
 
-def _claims(world: fleet.Fleet, manifest: plan.Manifest) -> Sequence[forecast.Claim]:
-    meta = plan.metadata(manifest)
-    owner = next((one["name"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
-    try:
-        claim = json.loads(meta["annotations"][names.ANNOTATION_CLAIM])
-        return [
-            forecast.Claim(
-                count=max(0, int(one["count"]) - _existing(world, meta["namespace"], owner=owner, digest=digest)),
-                requests={str(name): int(count) for name, count in one["requests"].items()},
-                template=dict(one["template"]),
-            )
-            for digest, one in claim.items()
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return []  # somebody's hand; the scheduler decides
+def _of_arms(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
+    if record.weight:
+        # Nothing is measured any more, and the control has gone.
+        return {record.candidate: sizes.share}
+    if sizes.slot:
+        return {sizes.slot: 1}
+    each = sizes.replicas if record.purpose in _WHOLE and record.seating not in _IN_STABLES_PLACE else 1
+    return {digest: each for digest in (record.candidate, record.control) if digest}
 
 
-def _existing(world: fleet.Fleet, namespace: str, *, owner: str, digest: str) -> int:
-    wanted = {
-        names.LABEL_DEPLOYMENT: names.label_value(owner),
-        names.LABEL_PART: workloads.SERVER,
-        names.LABEL_REVISION: names.short(digest),
+def document(
+    record: RolloutRecord, counts: Mapping[str, int], templates: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the claim as the record keeps it.
+
+    Args:
+        record: the rollout.
+        counts: as ``of`` gave them.
+        templates: rendered pod templates by digest; a revision that is about to be written has none yet.
+    """
+    wishes = {
+        name: ledger.Wish(
+            count=count,
+            pod_spec=template["spec"],
+            asked=record.measuring_copy is CopyState.ASKED if is_copy else record.seating is Seating.ASKED,
+            part=workloads.COPY if is_copy else "",
+        )
+        for name, count in counts.items()
+        for is_copy in (name.endswith(_COPY_MARK),)
+        if (template := templates.get(name.removesuffix(_COPY_MARK))) is not None
     }
-    return sum(one.namespace == namespace and wanted.items() <= one.labels.items() for one in world.holdings.values())
-
-
-def _training(view: views.View, world: fleet.Fleet) -> Sequence[forecast.Claim]:
-    """Return the pods of training stages whose Job is there and whose pod is not; a queue's Job is suspended."""
-    pods = {(one.namespace, one.labels.get("batch.kubernetes.io/job-name")) for one in world.holdings.values()}
-    return [
-        forecast.Claim.of(job["spec"]["template"]["spec"], int(job["spec"].get("parallelism", 1)))
-        for job in view.marked(kinds.JOB, names.LABEL_CLAIM)
-        if not job["spec"].get("suspend")
-        and not (job.get("status") or {}).get("conditions")
-        and (plan.metadata(job)["namespace"], plan.metadata(job)["name"]) not in pods
-    ]
-
-
-def _number(version: str) -> int:
-    """Return a resourceVersion as the number it is; one that is none comes last, so that nobody is overlooked."""
-    return int(version) if version.isdigit() else 0
+    return ledger.document(wishes)

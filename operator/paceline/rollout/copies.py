@@ -35,6 +35,13 @@ def wanted_for(record: RolloutRecord, *, replicas: int) -> str:
     return record.stable if record.purpose in _MEASURED else ""
 
 
+def claimed_for(record: RolloutRecord, *, replicas: int) -> str:
+    """Return the digest of which an open rollout has, or asks for, a measuring copy; empty when it does neither."""
+    if record.measuring_copy is CopyState.ASKED:
+        return "" if record.paused else record.stable
+    return wanted_for(record, replicas=replicas)
+
+
 def settle(case: Case) -> Step | None:
     """Return the step that notes that a copy is wanted, or that none can be had; None when nothing changes.
 
@@ -47,7 +54,9 @@ def settle(case: Case) -> Step | None:
         why = _why(case)
         if why and not _has_room(case):
             return _without(case, "no node has room for one more replica.")
-        return _noted(case, why) if why else None
+        return _asked(case, why) if why else None
+    if record.measuring_copy is CopyState.ASKED:
+        return _granted(case)
     if record.measuring_copy is CopyState.WANTED:
         found = _copy(case)
         return _refused(case, found) if isinstance(found, readiness.Failed) else None
@@ -88,7 +97,7 @@ def serves_users(seen: observe.Observed, pod: observe.Pod) -> bool:
 
 def freed(case: Case) -> RolloutRecord | None:
     """Return the record of a rollout that is held, and measures no more; None when it has no copy to free."""
-    if case.record.measuring_copy is not CopyState.WANTED:
+    if case.record.measuring_copy not in {CopyState.ASKED, CopyState.WANTED}:
         return None
     changed = {"measuring_copy": CopyState.REFUSED, "copy_message": "The copy was freed when the rollout was held."}
     return case.record.model_copy(update=changed)
@@ -102,6 +111,8 @@ def in_words(case: Case) -> str:
     short = names.short(record.stable)
     if record.measuring_copy is CopyState.WANTED:
         return f"Revision {short} is measured on a copy that serves nobody."
+    if record.measuring_copy is CopyState.ASKED:
+        return f"Devices for a measuring copy of revision {short} are asked for."
     analysis = case.seen.owner.spec.rollout.analysis
     most = analysis.max_probe_concurrency
     said = f"Revision {short} is measured on a pod that serves users, with at most {most} requests in flight."
@@ -161,6 +172,27 @@ def _generates(texts: Sequence[str]) -> bool:
     return len(readings) == _A_DIFFERENCE and bool(counters.increase(readings).generation_tokens)
 
 
+def _asked(case: Case, why: str) -> Step:
+    """Return the step that asks for a copy's devices; where nobody sees devices there is nothing to ask for."""
+    if case.seen.devices is None:
+        return _noted(case, why)
+    short = names.short(case.record.stable)
+    return Step(
+        reason=RolloutReason.SCHEDULING,
+        message=f"Devices for a measuring copy of revision {short} are asked for: {why}.",
+        record=case.record.model_copy(update={"measuring_copy": CopyState.ASKED}),
+    )
+
+
+def _granted(case: Case) -> Step:
+    """Return what becomes of a copy that was asked for, given who asked earlier."""
+    if not (case.seen.has_asked and case.seen.ledger_is_whole):
+        return seats.unread(case)
+    if not _has_room(case):
+        return _without(case, "others were promised the room there was.")
+    return _noted(case, _why(case) or "it was asked for")
+
+
 def _noted(case: Case, why: str) -> Step:
     short = names.short(case.record.stable)
     # The wait for the copy, and then the measuring, begin anew: neither is charged for what it cannot help.
@@ -180,7 +212,7 @@ def _has_room(case: Case) -> bool:
     """Whether one more replica would find a node, as far as anybody can know; stable's own places are not asked for."""
     if case.record.seating in release.SEATINGS:
         return False
-    found = seats.room_for(case, case.record.stable, 1)
+    found = seats.room_for(case, case.record.stable, 1, beside_own=True)
     return found is None or found.is_enough
 
 

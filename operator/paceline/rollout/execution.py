@@ -3,15 +3,18 @@
 A crash between any two of them leaves a state from which the next pass does the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from paceline.api.measurement import RolloutRecord
+from paceline.capacity import ledger
 from paceline.planning import kinds, plan
 from paceline.rollout import (
     analysis,
     arms,
     claims,
+    copies,
     disruption,
     front,
     inspection,
@@ -24,6 +27,7 @@ from paceline.rollout import (
     suspicion,
     turns,
     verbs,
+    weights,
     workloads,
 )
 from paceline.rollout.steps import Step
@@ -52,9 +56,7 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     draft.actions += answer.found.actions
     made = _missing_revisions(seen, after, answer)
     draft.actions += made
-    if step.record is not None:
-        stored = after.numbered(step.record.number)
-        draft.actions.append(_stored(seen, stored, made))
+    draft.actions += _stored(seen, after, step, made)
     # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
@@ -72,14 +74,37 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     return draft.plan(told)
 
 
-def _stored(seen: observe.Observed, stored: records.Stored, made: Sequence[plan.Action]) -> plan.Action:
-    """Return the write of a record, with its claim on devices; ``made`` holds the revisions this pass creates."""
-    counts = claims.of(stored.record, replicas=seen.owner.spec.replicas, slot=turns.slot(seen, stored.record))
+def _stored(
+    seen: observe.Observed, after: records.History, step: Step, made: Sequence[plan.Action]
+) -> Sequence[plan.Action]:
+    """Return the write of a record that has changed, or whose claim on devices has.
+
+    ``made`` holds the revisions this pass creates.
+    """
+    opened = after.numbered(step.record.number) if step.record is not None else after.open
+    if opened is None:
+        return []
+    claim = _claim(seen, opened.record, full=step.full, made=made)
+    if step.record is None and opened.claims is not None and ledger.is_kept(opened.claims, claim):
+        return []
+    return [records.write(opened, owner=seen.owner.manifest, labels=seen.owner.labels, claim=claim)]
+
+
+def _claim(
+    seen: observe.Observed, record: RolloutRecord, *, full: str, made: Sequence[plan.Action]
+) -> Mapping[str, Any]:
+    replicas = seen.owner.spec.replicas
+    sizes = claims.Sizes(
+        replicas=replicas,
+        slot=turns.slot(seen, record),
+        share=weights.share(seen, record).replicas if record.weight else 0,
+        full=full,
+        copied=copies.claimed_for(record, replicas=replicas),
+    )
     fresh = [one.manifest["data"] for one in made if isinstance(one, plan.Create)]
     templates = {digest: revision.template for digest, revision in seen.revisions.items()}
     templates |= {data["digest"]: data["template"] for data in fresh}
-    claim = claims.document(counts, templates)
-    return records.write(stored, owner=seen.owner.manifest, labels=seen.owner.labels, claim=claim)
+    return claims.document(record, claims.of(record, sizes), templates)
 
 
 def _missing_revisions(seen: observe.Observed, after: records.History, answer: Answer) -> Sequence[plan.Action]:

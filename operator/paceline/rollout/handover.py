@@ -84,20 +84,51 @@ def is_pool(seen: observe.Observed, history: records.History) -> bool:
 
 def describe(seen: observe.Observed, now: float) -> Step | None:
     """Return where a handover stands; None when there is none, or when it has taken so long that others may begin."""
-    found, change = sizes(seen, seen.history), seen.history.last_change
-    if found is None or change is None or change.decided_at is None:
-        return None
-    deadlines = seen.owner.spec.rollout.deadlines
-    spans = (deadlines.scheduling, deadlines.loading)
-    each = sum(base.parse_duration(span).total_seconds() for span in spans)
-    until = conditions.parse_timestamp(change.decided_at) + each * seen.owner.spec.replicas
-    new = seen.server(change.serving)
-    ready = len(new.ready) if new else 0
-    said = f"Revision {names.short(change.serving)} has {ready} of {seen.owner.spec.replicas} replicas"
-    if now >= until:
+    found = _under_way(seen)
+    if found is None or now >= found.until:
         return None
     return Step(
         reason=RolloutReason.RELEASING,
-        message=f"{said}; {names.short(change.stable)} serves with it and makes way one by one.",
-        look_again_s=min(_AGAIN_S, until - now),
+        message=f"{found.said}; {found.old} serves with it and makes way one by one.",
+        look_again_s=min(_AGAIN_S, found.until - now),
+    )
+
+
+def overdue(seen: observe.Observed, now: float) -> Step | None:
+    """Return what is said of a handover that has outlasted its deadline; None when there is none, or it has not.
+
+    It is a level, so it goes on whenever a node is free; only others need not wait for it any more.
+    """
+    found = _under_way(seen)
+    if found is None or now < found.until:
+        return None
+    deadlines = seen.owner.spec.rollout.deadlines
+    return Step(
+        reason=RolloutReason.HANDOVER_DEADLINE_EXCEEDED,
+        message=f"{found.said}, and {found.old} serves with it. rollout.deadlines.scheduling ({deadlines.scheduling})"
+        f" and loading ({deadlines.loading}) are over for every replica. It goes on when GPUs are free: free"
+        " a node, or see the events of its pods.",
+        progressing=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnderWay:
+    said: str
+    old: str
+    until: float
+
+
+def _under_way(seen: observe.Observed) -> _UnderWay | None:
+    change = seen.history.last_change
+    if sizes(seen, seen.history) is None or change is None or change.decided_at is None:
+        return None
+    deadlines, replicas = seen.owner.spec.rollout.deadlines, seen.owner.spec.replicas
+    each = sum(base.parse_duration(span).total_seconds() for span in (deadlines.scheduling, deadlines.loading))
+    new = seen.server(change.serving)
+    ready = len(new.ready) if new else 0
+    return _UnderWay(
+        said=f"Revision {names.short(change.serving)} has {ready} of {replicas} replicas",
+        old=names.short(change.stable),
+        until=conditions.parse_timestamp(change.decided_at) + each * replicas,
     )

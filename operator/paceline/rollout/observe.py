@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from paceline.api import names, stages
 from paceline.api.speculativedeployment import SpeculativeDeployment
-from paceline.capacity import forecast
+from paceline.capacity import forecast, ledger
 from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import claims, endings, records, revisions, workloads
+from paceline.rollout import endings, records, revisions, workloads
 from paceline.workloads import engines
 
 _GONE_PHASES: Final = frozenset({"Failed", "Succeeded"})
@@ -167,6 +167,12 @@ class Observed:
     """Nodes and who holds their devices; None where nobody may see them."""
     promised: tuple[forecast.Claim, ...] = ()
     """What comes before this resource's open rollout in the ledger; empty when none is open."""
+    promised_own: tuple[forecast.Claim, ...] = ()
+    """What that rollout was granted itself and has no pods for yet."""
+    ledger_is_whole: bool = True
+    """Whether all that comes before it can be seen; nothing is granted otherwise."""
+    has_asked: bool = False
+    """Whether the record, as it was seen, asks for anything there; nothing is granted otherwise."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
 
@@ -213,17 +219,23 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         draining_nodes=_draining([*pods.get(workloads.SERVER, ()), *pods.get(workloads.COPY, ())]),
         living=frozenset(_label(pod, names.LABEL_REVISION) for pod in pods.get(workloads.SERVER, ()) if _lives(pod)),
         devices=view.fleet(),
-        promised=_promised(view, history),
+        **_ledger(view, history),
         damaged=(*damaged, *unknown),
     )
 
 
-def _promised(view: views.View, history: records.History) -> tuple[forecast.Claim, ...]:
+def _ledger(view: views.View, history: records.History) -> dict[str, Any]:
+    """Return the fields that tell what comes before an open rollout."""
     world, opened = view.fleet(), history.open
     if world is None or opened is None or opened.uid is None or not opened.record.stable:
-        return ()
-    place = claims.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
-    return tuple(claims.promised(view, world, place))
+        return {}
+    place = ledger.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
+    return {
+        "promised": tuple(ledger.promised(view, world, place)),
+        "promised_own": tuple(ledger.own(view, world, place)),
+        "ledger_is_whole": ledger.is_whole(view, place),
+        "has_asked": ledger.has_asked(view, place),
+    }
 
 
 def _progress(view: views.View, works: Iterable[Work]) -> dict[str, stages.LiveProgress]:

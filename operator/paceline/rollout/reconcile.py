@@ -73,7 +73,7 @@ def next_step(
     if opened is not None:
         return opened
     suspected = guard.suspect(seen, watched, now) if watched is not None else None
-    return suspected or _settled(seen, wanted, resolution)
+    return suspected or handover.overdue(seen, now) or _settled(seen, wanted, resolution)
 
 
 def _settled(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.Resolution) -> Step:

@@ -13,8 +13,8 @@ import pydantic
 from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, Purpose, RolloutRecord
+from paceline.capacity import ledger
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import claims
 
 PART: Final = "rollout"
 KEY: Final = "record.json"
@@ -44,6 +44,8 @@ class Stored:
     name: str
     uid: str | None = None
     resource_version: str | None = None
+    claims: plan.Manifest | None = None
+    """The ConfigMap that was read, of which the ledger's notes are asked; None for one that is about to be created."""
 
 
 class DamagedRecordError(ValueError):
@@ -64,7 +66,13 @@ def read(manifest: plan.Manifest) -> Stored:
             f"ConfigMap {meta['name']} holds no readable rollout record in {KEY}; restore it, or delete it to forget "
             "what it decided"
         ) from error
-    return Stored(record=record, name=meta["name"], uid=meta["uid"], resource_version=meta.get("resourceVersion"))
+    return Stored(
+        record=record,
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=meta.get("resourceVersion"),
+        claims=manifest,
+    )
 
 
 def write(
@@ -82,14 +90,14 @@ def write(
                 **labels,
                 names.LABEL_PART: PART,
                 names.LABEL_REVISION: names.short(stored.record.candidate),
-                **claims.labels(stored.record, claim or {}),
+                **ledger.labels(claim or {}),
             },
             "ownerReferences": [plan.owner_reference(owner)],
         },
         "data": {KEY: _document(stored.record)},
     }
     if claim:
-        manifest["metadata"]["annotations"] = claims.annotations(claim)
+        manifest["metadata"]["annotations"] = ledger.annotations(claim)
     if stored.uid is None:
         return plan.Create(manifest=manifest)
     return plan.Apply(manifest=manifest, uid=stored.uid, resource_version=stored.resource_version)

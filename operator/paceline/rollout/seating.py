@@ -32,8 +32,20 @@ def settle(case: Case) -> Step | None:
         return paused
     if case.record.capacity_held:
         return _held(case)
+    if case.seen.devices is not None and case.record.stable:
+        if not case.seen.has_asked:
+            return _asks(case)
+        if not case.seen.ledger_is_whole:
+            return seats.unread(case)
     found = _choose(case)
     return _seated(case, found) if isinstance(found, Seating) else _short(case, found)
+
+
+def _asks(case: Case) -> Step:
+    """Return the pass by which the record comes to hold its claim; whoever has just come back goes to the end."""
+    short = names.short(turns.newcomer(case.record))
+    message = f"Revision {short} asks for its devices."
+    return Step(reason=RolloutReason.SCHEDULING, message=message, look_again_s=AGAIN_S)
 
 
 def _released(case: Case) -> Step | None:

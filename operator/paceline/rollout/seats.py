@@ -1,11 +1,18 @@
 """What follows from where a rollout sits, and how one begins."""
 
+from typing import Final
+
+from paceline.api import names
+from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Seating
 from paceline.api.speculativedeployment import Strategy
 from paceline.capacity import forecast
 from paceline.planning import fleet
 from paceline.rollout import observe, release, revisions
-from paceline.rollout.steps import Case
+from paceline.rollout.steps import Case, Step
+
+# A watch that is quiet says how far it is about once a minute.
+_UNREAD_S: Final = 5.0
 
 
 def at_opening(seen: observe.Observed, inputs: revisions.Inputs, *, stable: str) -> Seating:
@@ -29,12 +36,23 @@ def full(case: Case, digest: str) -> str:
     return "" if case.record.seating in release.SEATINGS else digest
 
 
-def room_for(case: Case, digest: str, count: int) -> forecast.Forecast | None:
-    """Return whether ``count`` more pods of a revision would find a node; None where nobody can know."""
+def room_for(case: Case, digest: str, count: int, *, beside_own: bool = False) -> forecast.Forecast | None:
+    """Return whether ``count`` more pods of a revision would find a node; None where nobody can know.
+
+    With ``beside_own`` what this rollout was granted itself comes before them too.
+    """
     revision, seen = case.seen.revisions.get(digest), case.seen
     if seen.devices is None or revision is None:
         return None
-    return forecast_of(seen, seen.devices, revision, count)
+    before = (*seen.promised, *seen.promised_own) if beside_own else seen.promised
+    return forecast.forecast(seen.devices, before, forecast.Claim.of(revision.template["spec"], count))
+
+
+def unread(case: Case) -> Step:
+    """Return the wait for watches that have not yet told all that comes before a rollout in the ledger."""
+    short = names.short(case.record.candidate)
+    message = f"Revision {short} waits until the claims of all namespaces have been read."
+    return Step(reason=RolloutReason.SCHEDULING, message=message, look_again_s=_UNREAD_S)
 
 
 def forecast_of(

@@ -37,6 +37,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.DEADLINE_EXCEEDED,
         *settled.OVERDUE.values(),
         RolloutReason.ANALYSIS_DEADLINE_EXCEEDED,
+        RolloutReason.HANDOVER_DEADLINE_EXCEEDED,
         RolloutReason.HELD_DEADLINE_EXCEEDED,
         RolloutReason.METHOD_UNSUPPORTED,
         RolloutReason.LIVE_BELOW_BASELINE,

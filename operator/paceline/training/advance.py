@@ -1,10 +1,11 @@
 """The next stage: begun when the one before has left its result in the record, and never twice at once."""
 
+from dataclasses import replace
 from typing import Final
 
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import kinds, plan
-from paceline.training import deadline, jobs, observe, reports, results, step
+from paceline.training import deadline, devices, jobs, observe, reports, results, step
 
 # Beside the event of a stray pod's end, which may be missed.
 _STRAY_S: Final = 5.0
@@ -20,9 +21,14 @@ def next_stage(seen: observe.Observed, record: results.Record, now: float) -> st
         return step.Step(look_again_s=_STRAY_S)
     if job is None:
         return _begin(seen, record, stage)
+    # Until the stage has its result, its place is its own: also between two pods, or two Jobs.
+    return replace(_goes_on(seen, record, job, now), claim=devices.claim_of(seen, job.name))
+
+
+def _goes_on(seen: observe.Observed, record: results.Record, job: observe.StageJob, now: float) -> step.Step:
     if job.deleting:
         return step.Step()
-    if job.complete is not None and job.uid in record.of(stage).retired:
+    if job.complete is not None and job.uid in record.of(job.stage).retired:
         # Its result was lost with its pod; the next Job finds the work on the workspace and reports it again.
         return step.end_job(seen, job)
     actions = (*_restored(seen, record, job), *_swept(seen))
@@ -38,8 +44,11 @@ def _begin(seen: observe.Observed, record: results.Record, stage: Stage) -> step
     if stage is not Stage.INSPECT and seen.start_time is None:
         return step.Step(claims_start=True, look_again_s=1.0)
     rendered = jobs.render(seen, record, stage)
+    seat = devices.seat(seen, rendered.job)
+    if seat.waits:
+        return step.Step(claim=seat.claim, waits=seat.waits, look_again_s=seat.look_again_s)
     config = () if rendered.config_name in seen.configs else (plan.Create(manifest=rendered.config_map),)
-    return step.Step(actions=(*_stale(seen), *config, plan.Create(manifest=rendered.job)))
+    return step.Step(actions=(*_stale(seen), *config, plan.Create(manifest=rendered.job)), claim=seat.claim)
 
 
 def _restored(seen: observe.Observed, record: results.Record, job: observe.StageJob) -> tuple[plan.Action, ...]:

@@ -58,7 +58,7 @@ def _sealed(
     if decided.ends is not None:
         record = collect.retire(record, decided.ends, now=now)
     draft = plan.Draft()
-    memory = results.write(seen.resource, seen.record_object, record)
+    memory = results.write(seen.resource, seen.record_object, record, decided.claim)
     draft.actions.extend(([memory] if memory else []) + list(decided.actions))
     if decided.look_again_s is not None:
         draft.look_again(decided.look_again_s)

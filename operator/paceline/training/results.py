@@ -4,6 +4,8 @@ Status is a projection and may be lost; this is the memory it is rebuilt from. E
 that caused it, so that a crash between writing it and acting on it counts nothing twice.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import pydantic
@@ -12,6 +14,7 @@ from paceline.api import names, stages
 from paceline.api.base import ApiModel, Digest, Message, ShortText
 from paceline.api.conditions import TrainingReason
 from paceline.api.drafttrainingjob import Stage
+from paceline.capacity import ledger
 from paceline.planning import kinds, plan
 
 KEY: Final = "record.json"
@@ -140,23 +143,28 @@ def read(config_map: plan.Manifest | None) -> Record:
         return Record()
 
 
-def write(resource: plan.Manifest, before: plan.Manifest | None, record: Record) -> plan.Action | None:
-    """Return the write that makes the ConfigMap hold ``record``; None when it does already.
+def write(
+    resource: plan.Manifest,
+    before: plan.Manifest | None,
+    record: Record,
+    claim: Mapping[str, Any] = MappingProxyType({}),
+) -> plan.Action | None:
+    """Return the write that makes the ConfigMap hold ``record`` and what it claims; None when it does already.
 
     A write over an existing one carries the version it was decided on, so that one decided on an old view is refused
     instead of forgetting what a newer pass has stored.
     """
-    if record == read(before):
+    if record == read(before) and (ledger.is_kept(before, claim) if before is not None else not claim):
         return None
-    manifest = _manifest(resource, record)
+    manifest = _manifest(resource, record, claim)
     if before is None:
         return plan.Create(manifest=manifest)
     meta = plan.metadata(before)
     return plan.Apply(manifest=manifest, uid=meta["uid"], resource_version=meta["resourceVersion"])
 
 
-def _manifest(resource: plan.Manifest, record: Record) -> dict[str, Any]:
-    meta = plan.metadata(resource)
+def _manifest(resource: plan.Manifest, record: Record, claim: Mapping[str, Any]) -> dict[str, Any]:
+    meta, notes = plan.metadata(resource), ledger.annotations(claim)
     return {
         "apiVersion": kinds.CONFIG_MAP.api_version,
         "kind": kinds.CONFIG_MAP.kind,
@@ -167,7 +175,9 @@ def _manifest(resource: plan.Manifest, record: Record) -> dict[str, Any]:
                 names.LABEL_MANAGED_BY: names.FIELD_MANAGER,
                 names.LABEL_PART: PART,
                 names.LABEL_TRAINING_JOB: names.label_value(meta["name"]),
+                **ledger.labels(claim),
             },
+            **({"annotations": notes} if notes else {}),
             "ownerReferences": [plan.owner_reference(resource)],
         },
         "data": {KEY: names.canonical(record.wire()).decode()},

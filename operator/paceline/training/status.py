@@ -48,7 +48,7 @@ def render(
         now: wall-clock seconds.
     """
     refused = _refusal(seen, record)
-    said = _said(seen, record, refused)
+    said = _said(seen, record, refused, lacks=decided.waits)
     generation = int(plan.metadata(seen.resource).get("generation", 0))
     stored = (seen.resource.get("status") or {}).get("conditions", ())
     told, events = conditions.merge(stored, said, generation=generation, now=now)
@@ -93,10 +93,12 @@ def refuse(resource: plan.Manifest, error: ValueError, now: float) -> tuple[dict
     return {**stored, "observedGeneration": generation, "conditions": told}, events
 
 
-def _said(seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None) -> list[conditions.Said]:
+def _said(
+    seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None, *, lacks: str
+) -> list[conditions.Said]:
     return [
         _accepted(seen, record, refused),
-        waits.progressing(seen, record, refused),
+        waits.progressing(seen, record, refused, lacks=lacks),
         *_ended(record.outcome),
         _suspended(seen, record),
     ]

@@ -1,6 +1,8 @@
 """What a policy asks for, before it is put together with the record into a plan."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from paceline.planning import kinds, plan
 from paceline.training import observe
@@ -16,6 +18,10 @@ class Step:
     look_again_s: float | None = None
     claims_start: bool = False
     """Whether this pass sets ``status.startTime``, which freezes the spec before anything is spent on it."""
+    claim: Mapping[str, Any] = field(default_factory=dict)
+    """What the record claims in the ledger of devices; what it claimed before is let go."""
+    waits: str = ""
+    """What the stage's Job waits for, in words; empty when it waits for nothing."""
 
 
 def end_job(seen: observe.Observed, job: observe.StageJob) -> Step:

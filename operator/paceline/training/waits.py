@@ -18,8 +18,10 @@ RUNNING: Final[Mapping[Stage, TrainingReason]] = {
 }
 
 
-def progressing(seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None) -> conditions.Said:
-    """Return what the Progressing condition says."""
+def progressing(
+    seen: observe.Observed, record: results.Record, refused: suitability.Refusal | None, *, lacks: str = ""
+) -> conditions.Said:
+    """Return what the Progressing condition says; ``lacks`` tells what a stage's Job has to wait for."""
     stage = record.current
     if record.outcome is not None:
         return _waits(record.outcome.reason, record.outcome.message)
@@ -29,6 +31,8 @@ def progressing(seen: observe.Observed, record: results.Record, refused: suitabi
         return _waits(TrainingReason.SUSPENDED_BY_USER, "spec.suspend is set; clear it to go on.")
     if stage is None:
         raise AssertionError("a run whose stages all have results has an outcome")
+    if lacks:
+        return _waits(TrainingReason.INSUFFICIENT_GPU, f"Stage {stage} waits: {lacks}")
     return _of_job(seen, stage)
 
 
