@@ -69,3 +69,17 @@ def affinity(terms: list[dict]) -> dict:
     """Return required node affinity."""
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}
+
+
+def test_pinned_template_admits_its_nodes_only_and_keeps_what_it_asked_for() -> None:
+    """Each of several terms is narrowed, since one of them is enough."""
+    nodes = [reading.node(builders.node(name, labels={"gpu": gpu})) for name, gpu in (("a", "x"), ("b", "x"), ("c", "y"))]
+    terms = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": [one]}]} for one in ("x", "z")]
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+    def admitting(template: dict[str, object]) -> list[str]:
+        return [node.name for node in nodes if node and placement.admits(node, template)]
+
+    assert admitting({"affinity": wanted}) == ["a", "b"]
+    assert admitting(placement.pinned({"affinity": wanted}, ["b", "c"])) == ["b"]
+    assert admitting(placement.pinned({}, ["c"])) == ["c"]

@@ -148,7 +148,7 @@ def test_installation_gives_the_kinds_and_no_right_too_many(run: Run, namespace:
             assert _may(run, namespace, words), words
         assert _may(run, namespace, "patch drafttrainingjobs.paceline.dev --subresource=status")
         # Reading only: free GPUs by node, and why a server of ours does not come up.
-        for words in ("list nodes", "get pods --subresource=log", "list events"):
+        for words in ("list nodes", "list persistentvolumeclaims", "get pods --subresource=log", "list events"):
             assert _may(run, namespace, words), words
         for words in ("get secrets", "patch nodes", "create pods", "create pods --subresource=exec", "delete pods"):
             assert not _may(run, namespace, words), words

@@ -35,6 +35,24 @@ def test_pod_that_ends_or_goes_frees_its_devices() -> None:
     assert not store.snapshot().holdings
 
 
+def claim(name: str, *modes: str, bound: tuple[str, ...] = ()) -> dict[str, object]:
+    """Return a volume claim."""
+    meta = {"name": name, "namespace": "models", "uid": name}
+    return {"metadata": meta, "spec": {"accessModes": list(modes)}, "status": {"accessModes": list(bound)}}
+
+
+def test_only_volumes_that_one_node_or_pod_has_alone_are_kept() -> None:
+    """By what the bound volume allows, and by what was asked for until then."""
+    store = fleet.FleetStore(measured=metrics.Metrics())
+    for one in (claim("a", "ReadWriteOnce"), claim("b", "ReadWriteMany"), claim("c", "ReadWriteOncePod")):
+        store.put(kinds.PERSISTENT_VOLUME_CLAIM, one)
+    assert store.snapshot().claims == {("models", "a"): "ReadWriteOnce", ("models", "c"): "ReadWriteOncePod"}
+    store.put(kinds.PERSISTENT_VOLUME_CLAIM, claim("a", "ReadWriteOnce", bound=("ReadWriteOnce", "ReadOnlyMany")))
+    store.remove(kinds.PERSISTENT_VOLUME_CLAIM, claim("c", "ReadWriteOncePod"))
+    assert store.snapshot().claims == {}
+    assert store.slim(kinds.PERSISTENT_VOLUME_CLAIM, claim("b", "ReadWriteMany")) is None
+
+
 async def test_passes_wait_for_the_devices_too() -> None:
     """Else the first pass after a start would find no node at all."""
     server = fakeserver.FakeServer()
@@ -57,3 +75,16 @@ async def test_without_permission_nothing_is_known_and_passes_run() -> None:
         await builders.eventually(lambda: one.is_synced)
         await asyncio.sleep(0)
         assert one.look().fleet() is None
+
+
+async def test_without_permission_to_read_claims_the_devices_are_known_all_the_same() -> None:
+    """Then a deadline finds out what a volume holds up."""
+    server = fakeserver.FakeServer()
+    server.put("/api/v1/nodes/gpu-1", {**devices.node("gpu-1"), "kind": "Node"})
+    server.denied["/api/v1/persistentvolumeclaims"] = errors.RefusedError("persistentvolumeclaims is forbidden")
+    one = new_core(server, forecast=True)
+    async with running(one):
+        await builders.eventually(lambda: one.is_synced)
+        known = one.look().fleet()
+    assert known is not None
+    assert known.nodes.keys() == {"gpu-1"}

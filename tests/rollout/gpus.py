@@ -40,6 +40,8 @@ class GpuCluster(Cluster):
         super().__init__(resource)
         self.nodes = dict(nodes)
         self.others: dict[str, int] = {}
+        self.claims: dict[tuple[str, str], str] = {}
+        """Access modes of volume claims that one node or pod has alone, by namespace and name."""
         self.visible = visible
         """Whether the operator may see nodes."""
         self.thief = False
@@ -65,7 +67,9 @@ class GpuCluster(Cluster):
         held = [reading.holding(pod) for pod in seen.listed(kinds.POD, builders.NAMESPACE)]
         held += [reading.holding(self._other(name, count)) for name, count in self.others.items()]
         world = fleet.Fleet(
-            nodes={one.name: one for one in nodes if one}, holdings={one.uid: one for one in held if one}
+            nodes={one.name: one for one in nodes if one},
+            holdings={one.uid: one for one in held if one},
+            claims=self.claims,
         )
         return replace(seen, devices=world)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline.api.measurement import Decision, Seating
+from paceline.api.measurement import Decision, Purpose, Seating
 from paceline.planning import kinds
 from rollout import builders
 from rollout.gpus import FIRST, GpuCluster, engine, resource, sizes
@@ -173,3 +173,20 @@ def test_edit_while_waiting_starts_on_the_new_candidate() -> None:
     decisions = [one.record.decision for one in history(cluster).stored]
     assert Decision.ABORTED in decisions
     assert not cluster.objects(kinds.JOB)
+
+
+def test_guard_on_a_full_node_says_in_its_condition_why_it_confirms_nothing() -> None:
+    """Users are not stopped on a suspicion; what a person can do about it is said where the suspicion stands."""
+    cluster = settled(baseline({"gpu-1": 8, "gpu-2": 8}))
+    assert cluster.serving() == HEAD
+    cluster.others[next(name for name in cluster.nodes if cluster.free(name))] = 8
+    cluster.users = builders.Users(accepted_a_draft=0.2)
+    cluster.until(lambda: history(cluster).stored[-1].record.purpose is Purpose.GUARD)
+    cluster.until(lambda: history(cluster).open is None)
+    cluster.operate()
+    told = cluster.condition("Suspect")
+    assert (told["status"], told["reason"]) == ("True", "AcceptanceFell")
+    assert "Its last confirmation ended without a verdict" in told["message"]
+    assert "Free a node for the control, or annotate paceline.dev/undo" in told["message"]
+    assert cluster.serving() == HEAD
+    assert cluster.least_ready == 1

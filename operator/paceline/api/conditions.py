@@ -99,6 +99,7 @@ class RolloutReason(StrEnum):
     AWAITING_HEAD = "AwaitingHead"  # the training job has not published yet; serves without speculation
     SCHEDULING = "Scheduling"
     INSUFFICIENT_GPU = "InsufficientGPU"
+    VOLUME_EXCLUSIVE = "VolumeExclusive"  # False: rolled back, since only stable's node or pod can have a volume
     NO_FREE_GPU = "NoFreeGPU"  # False: rolled back, since no node had room for it
     CONSENT_NEEDED = "ConsentNeeded"  # False: there is room only in stable's place, which the spec does not allow
     RELEASING = "Releasing"  # True: stable gives up a replica, for the candidate that waits for its GPUs

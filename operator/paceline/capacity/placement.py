@@ -15,6 +15,17 @@ def admits(node: fleet.Node, template: Mapping[str, Any]) -> bool:
     return node.usable and _selected(node, template) and _tolerated(node, template) and _attracted(node, template)
 
 
+def pinned(template: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+    """Return ``template`` for a pod that may run on these nodes only, beside all that it asks for itself."""
+    affinity = template.get("affinity") or {}
+    own = affinity.get("nodeAffinity") or {}
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    here = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
+    terms = (own.get(field) or {}).get("nodeSelectorTerms") or ({},)
+    required = {"nodeSelectorTerms": [{**one, "matchFields": [*(one.get("matchFields") or ()), here]} for one in terms]}
+    return {**template, "affinity": {**affinity, "nodeAffinity": {**own, field: required}}}
+
+
 def _selected(node: fleet.Node, template: Mapping[str, Any]) -> bool:
     return all(node.labels.get(key) == value for key, value in (template.get("nodeSelector") or {}).items())
 

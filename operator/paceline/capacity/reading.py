@@ -72,6 +72,25 @@ def pod_part(manifest: plan.Manifest) -> dict[str, Any]:
     }
 
 
+def alone(manifest: plan.Manifest) -> str:
+    """Return the access mode of a volume claim that only one node or pod can have; empty when more can.
+
+    What the bound volume allows counts, and before it is bound what was asked for.
+    """
+    status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
+    modes = set(status.get("accessModes") or spec.get("accessModes") or ())
+    if modes & {"ReadOnlyMany", "ReadWriteMany"}:
+        return ""
+    return next((one for one in (fleet.ONE_NODE, fleet.ONE_POD) if one in modes), "")
+
+
+def claim_part(manifest: plan.Manifest) -> dict[str, Any]:
+    """Return the part of a volume claim's manifest that ``alone`` reads."""
+    meta = _only(plan.metadata(manifest), "name", "namespace", "uid", "resourceVersion")
+    parts = {field: _only(manifest.get(field) or {}, "accessModes") for field in ("spec", "status")}
+    return {"metadata": meta, **parts}
+
+
 def template_part(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a pod's spec that ``needs`` and ``placing`` read."""
     asking = {

@@ -36,6 +36,7 @@ _SYNC_POLL_S: Final = 0.05
 _DEVICES: Final[tuple[tuple[kinds.Kind, Mapping[str, str]], ...]] = (
     (kinds.NODE, {}),
     (kinds.POD, {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}),
+    (kinds.PERSISTENT_VOLUME_CLAIM, {}),
 )
 _HOUSEKEEPING_S: Final = 5.0
 # A write that the watch has not shown after so long was missed: only a new list helps.
@@ -194,7 +195,9 @@ class Core:
 
     def _devices(self) -> devices.Fleet | None:
         """Return what is known of devices; None until both lists are there, or where they are not to be had."""
-        is_known = bool(self._fleet_reflectors) and all(one.is_synced for one in self._fleet_reflectors)
+        # Without claims a forecast says less, without nodes or pods nothing.
+        needed = [one for one in self._fleet_reflectors if one.kind is not kinds.PERSISTENT_VOLUME_CLAIM]
+        is_known = bool(needed) and all(one.is_synced for one in needed)
         return self.fleet.snapshot() if is_known else None
 
     def _caught_up(self, key: Key) -> None:

@@ -4,7 +4,11 @@ Only what a forecast needs is kept: a cluster of a thousand nodes then takes meg
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
+
+ONE_NODE: Final = "ReadWriteOnce"
+ONE_POD: Final = "ReadWriteOncePod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +55,6 @@ class Fleet:
 
     nodes: Mapping[str, Node]
     holdings: Mapping[str, Holding]
+    claims: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Access mode of the volume claims that only one node or one pod can have, by namespace and name; empty where the
+    operator may not see claims."""

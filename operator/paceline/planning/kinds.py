@@ -39,6 +39,8 @@ SERVICE: Final = Kind(api_version="v1", kind="Service", plural="services")
 CONFIG_MAP: Final = Kind(api_version="v1", kind="ConfigMap", plural="configmaps")
 # Watched in the whole cluster, for the forecast of free devices only.
 NODE: Final = Kind(api_version="v1", kind="Node", plural="nodes", namespaced=False)
+# Likewise: of a volume that one node holds alone, the devices of others are of no use.
+PERSISTENT_VOLUME_CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
 POD_DISRUPTION_BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets")
 ENDPOINT_SLICE: Final = Kind(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 

@@ -16,7 +16,7 @@ from paceline.api.measurement import BlockOutcome, CopyState, Purpose, RolloutRe
 from paceline.api.speculativedeployment import MeasuringCopy
 from paceline.engines import counters, metrics
 from paceline.planning import conditions
-from paceline.rollout import observe, readiness, release, seats, workloads
+from paceline.rollout import observe, readiness, release, seats, volumes, workloads
 from paceline.rollout.steps import Case, Step
 
 _MEASURED: Final = frozenset({Purpose.CANDIDATE, Purpose.GUARD})
@@ -211,6 +211,9 @@ def _noted(case: Case, why: str) -> Step:
 def _has_room(case: Case) -> bool:
     """Whether one more replica would find a node, as far as anybody can know; stable's own places are not asked for."""
     if case.record.seating in release.SEATINGS:
+        return False
+    stable = case.seen.revisions.get(case.record.stable)
+    if stable is not None and volumes.in_vain(case, stable, 1):
         return False
     found = seats.room_for(case, case.record.stable, 1, beside_own=True)
     return found is None or found.is_enough

@@ -15,7 +15,7 @@ from paceline.api.measurement import Purpose, Seating
 from paceline.api.speculativedeployment import OnInsufficientGPU, Strategy
 from paceline.capacity import forecast
 from paceline.planning import conditions
-from paceline.rollout import downtime, observe, readiness, release, revisions, rollback, seats, turns, verbs
+from paceline.rollout import downtime, observe, readiness, release, revisions, rollback, seats, turns, verbs, volumes
 from paceline.rollout.steps import Case, Step
 
 AGAIN_S: Final = 15.0
@@ -60,11 +60,13 @@ def _released(case: Case) -> Step | None:
 class Lack:
     """Why no place can be had."""
 
-    __slots__ = ("message", "needs_consent")
+    __slots__ = ("in_vain", "message", "needs_consent")
 
-    def __init__(self, message: str, *, needs_consent: bool = False) -> None:
+    def __init__(self, message: str, *, needs_consent: bool = False, in_vain: bool = False) -> None:
         self.message = message
         self.needs_consent = needs_consent
+        self.in_vain = in_vain
+        """Whether no free device would change it."""
 
 
 def _places(case: Case) -> int:
@@ -81,6 +83,10 @@ def _choose(case: Case) -> Seating | Lack:
     if revision is None:
         return Lack("The revision is being written.")
     found = seats.room_for(case, revision.digest, needed)
+    if found is not None and found.fits:
+        in_vain = volumes.in_vain(case, revision, min(found.fits, needed))
+        if in_vain:
+            return Lack(in_vain, in_vain=True)
     if strategy is not Strategy.REPLACE:
         if found is None or found.fits >= needed:
             return Seating.BESIDE
@@ -116,7 +122,12 @@ def _in_stables_place(
         needs_two = case.record.purpose is Purpose.CANDIDATE and _places(case) > spare
         return Seating.TAKEN_SHARED if needs_two else Seating.TAKEN
     if case.record.purpose is Purpose.GUARD:
-        return Lack(f"{lack.message} Stable's only place is not given up on a suspicion.")
+        short = names.short(case.record.stable)
+        return Lack(
+            f"{lack.message} Stable's only place is not given up on a suspicion, also with rollout.replace.allowDowntime:"
+            " what users do to it cannot be measured while it is stopped. Free a node for the control, or annotate"
+            f" paceline.dev/undo: {short} to go back to what served before."
+        )
     if seen.owner.spec.rollout.replace_policy.allow_downtime or not has_endpoint(seen):
         return Seating.STOPPED
     cost = downtime.estimate(case)
@@ -196,6 +207,8 @@ def _short(case: Case, lack: Lack) -> Step:
     record = case.record
     if record.purpose in {Purpose.GUARD, Purpose.UNDO}:
         return rollback.abort(case, RolloutReason.ABORTED, f"It cannot be done now. {lack.message}"[:1024])
+    if lack.in_vain:
+        return rollback.reject(case, RolloutReason.VOLUME_EXCLUSIVE, lack.message)
     match case.seen.owner.spec.rollout.on_insufficient_gpu:
         case OnInsufficientGPU.REJECT:
             return rollback.reject(case, RolloutReason.NO_FREE_GPU, lack.message)

@@ -22,6 +22,7 @@ _WARNINGS: Final = frozenset(
         RolloutReason.NO_READY_ENDPOINTS,
         RolloutReason.INSUFFICIENT_GPU,
         RolloutReason.NO_FREE_GPU,
+        RolloutReason.VOLUME_EXCLUSIVE,
         RolloutReason.CONSENT_NEEDED,
         RolloutReason.NOT_RECOVERED,
         RolloutReason.RECOVERY_UNCONFIRMED,
@@ -102,7 +103,8 @@ def suspect(history: records.History, watched: suspicion.Watch) -> conditions.Sa
     match watched.verdict:
         case comparison.Verdict.FAIL:
             message = "Users' requests accept less of the draft than speculation costs; see status.guard."
-            return said(ConditionType.SUSPECT, True, RolloutReason.ACCEPTANCE_FELL, message)  # noqa: FBT003
+            message += _unconfirmed(history)
+            return said(ConditionType.SUSPECT, True, RolloutReason.ACCEPTANCE_FELL, message[:1024])  # noqa: FBT003
         case comparison.Verdict.PASS:
             message = "Users' requests accept more of the draft than speculation costs."
             return said(ConditionType.SUSPECT, False, RolloutReason.HEALTHY, message)  # noqa: FBT003
@@ -111,3 +113,10 @@ def suspect(history: records.History, watched: suspicion.Watch) -> conditions.Sa
             if watched.reason is RolloutReason.UNLIKE_PROMPTS:
                 message = "Users' prompts are far longer than those of rollout.analysis.prompts; measure on such."
             return said(ConditionType.SUSPECT, None, watched.reason, message)
+
+
+def _unconfirmed(history: records.History) -> str:
+    """Return why the last confirmation of what serves brought no verdict; empty when it did, or there was none."""
+    last = history.last_confirmation
+    ended = last is not None and last.reason == RolloutReason.ABORTED
+    return f" Its last confirmation ended without a verdict: {last.message}" if last is not None and ended else ""
