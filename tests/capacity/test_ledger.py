@@ -53,7 +53,7 @@ def seen(*objects: dict[str, Any], **told: Any) -> Picture:
 
 def promised(*objects: dict[str, Any], pods: list[dict[str, Any]] | None = None) -> list[forecast.Claim]:
     """Return what comes before a record of version 20."""
-    return list(ledger.promised(seen(*objects), world(pods), PLACE))
+    return list(ledger.stand(seen(*objects), world(pods), PLACE).promised)
 
 
 def counts(*objects: dict[str, Any], pods: list[dict[str, Any]] | None = None) -> list[int]:
@@ -111,9 +111,9 @@ def test_deployment_that_a_quota_keeps_from_pods_holds_nothing_back() -> None:
 
 def test_nothing_is_granted_before_the_slowest_watch_has_told() -> None:
     """Each namespace may have a watch of its own: they tell in order, one by one, and not all together."""
-    assert ledger.is_whole(seen(), PLACE)
-    assert ledger.is_whole(seen(told={kinds.CONFIG_MAP: 20}), PLACE)
-    assert not ledger.is_whole(seen(told={kinds.CONFIG_MAP: 19}), PLACE)
+    assert ledger.stand(seen(), world(), PLACE).is_whole
+    assert ledger.stand(seen(told={kinds.CONFIG_MAP: 20}), world(), PLACE).is_whole
+    assert not ledger.stand(seen(told={kinds.CONFIG_MAP: 19}), world(), PLACE).is_whole
 
 
 def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
@@ -125,9 +125,10 @@ def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
 
 def test_own_claim_is_told_apart_by_whether_it_was_granted() -> None:
     """A measuring copy finds no room on the node that its own rollout's candidate was promised."""
-    granted = stored("mine", "20", asked=False)
-    assert [one.count for one in ledger.own(seen(granted), world(), PLACE)] == [1]
-    assert ledger.own(seen(stored("mine", "20", asked=True)), world(), PLACE) == []
+    granted = ledger.stand(seen(stored("mine", "20", asked=False)), world(), PLACE)
+    assert ([one.count for one in granted.own], granted.has_asked) == ([1], False)
+    asking = ledger.stand(seen(stored("mine", "20", asked=True)), world(), PLACE)
+    assert (asking.own, asking.has_asked) == ((), True)
 
 
 def test_claim_of_an_older_version_counts_as_its_label_says() -> None:

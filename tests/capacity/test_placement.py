@@ -73,7 +73,9 @@ def affinity(terms: list[dict]) -> dict:
 
 def test_pinned_template_admits_its_nodes_only_and_keeps_what_it_asked_for() -> None:
     """Each of several terms is narrowed, since one of them is enough."""
-    nodes = [reading.node(builders.node(name, labels={"gpu": gpu})) for name, gpu in (("a", "x"), ("b", "x"), ("c", "y"))]
+    nodes = [
+        reading.node(builders.node(name, labels={"gpu": gpu})) for name, gpu in (("a", "x"), ("b", "x"), ("c", "y"))
+    ]
     terms = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": [one]}]} for one in ("x", "z")]
     wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 

@@ -51,7 +51,7 @@ class Asker:
             meta = self._server.objects[self._path]["metadata"]
             version = meta["resourceVersion"]
             place = ledger.Place(record_uid=meta["uid"], resource_version=version)
-            before = ledger.promised(picture(self._server, self._world), WORLD, place)
+            before = ledger.stand(picture(self._server, self._world), WORLD, place).promised
             if not forecast.forecast(WORLD, before, forecast.Claim.of(ENGINE, 1)).is_enough:
                 await self._server.request("GET", self._path)  # time goes by
                 continue

@@ -9,7 +9,7 @@ from controller import builders
 from paceline.capacity import forecast
 from paceline.controller import slimming
 from paceline.planning import kinds
-from paceline.rollout import observe
+from paceline.rollout import podview
 from paceline.training import attempts
 from paceline.workloads import engines
 
@@ -77,7 +77,7 @@ def test_rooms_read_of_a_slimmed_pod_what_they_read_of_the_whole():
     """Where it runs, how it is, and how it ended."""
     whole, slimmed = pod(), slimming.slim(kinds.POD, pod())
     assert attempts.read(slimmed) == attempts.read(whole)
-    assert observe._pod(slimmed, container=engines.CONTAINER) == observe._pod(whole, container=engines.CONTAINER)
+    assert podview.read(slimmed, container=engines.CONTAINER) == podview.read(whole, container=engines.CONTAINER)
     assert len(json.dumps(slimmed)) < len(json.dumps(whole)) / 1.5
 
 

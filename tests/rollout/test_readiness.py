@@ -6,13 +6,13 @@ import pytest
 
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import endings, observe, readiness, symptoms
+from paceline.rollout import endings, parts, podview, readiness, symptoms
 from rollout.builders import NOW
 
 DEADLINES = DeadlineSpec(scheduling="10m", loading="30m")
 NO_GPU = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 
-POD = observe.Pod(
+POD = podview.Pod(
     name="pod",
     uid="uid",
     created_at=NOW,
@@ -35,9 +35,9 @@ CRASHING = dataclasses.replace(LOADING, restarts=2, waiting="CrashLoopBackOff", 
 UNPULLED = dataclasses.replace(LOADING, waiting="ImagePullBackOff")
 
 
-def server(*pods: observe.Pod, trouble: str = "") -> observe.Server:
+def server(*pods: podview.Pod, trouble: str = "") -> parts.Server:
     """Return a Deployment with these pods."""
-    return observe.Server(
+    return parts.Server(
         name="server",
         uid="uid",
         resource_version="1",
@@ -50,7 +50,7 @@ def server(*pods: observe.Pod, trouble: str = "") -> observe.Server:
     )
 
 
-def assess(*pods: observe.Pod, after: float = 60.0, wanted: int = 1, speculates: bool = True, trouble: str = ""):
+def assess(*pods: podview.Pod, after: float = 60.0, wanted: int = 1, speculates: bool = True, trouble: str = ""):
     """Return the verdict ``after`` seconds."""
     arm = readiness.Arm(short="12345678", server=server(*pods, trouble=trouble), wanted=wanted, speculates=speculates)
     return readiness.assess(arm, DEADLINES, NOW + after)
@@ -67,7 +67,7 @@ def assess(*pods: observe.Pod, after: float = 60.0, wanted: int = 1, speculates:
         pytest.param([UNPULLED], RolloutReason.STARTING, id="the image cannot be pulled"),
     ],
 )
-def test_wait_has_its_own_reason(pods: list[observe.Pod], reason: RolloutReason) -> None:
+def test_wait_has_its_own_reason(pods: list[podview.Pod], reason: RolloutReason) -> None:
     """People see what is waited for."""
     found = assess(*pods)
     assert isinstance(found, readiness.Waiting)
@@ -85,7 +85,7 @@ def test_wait_has_its_own_reason(pods: list[observe.Pod], reason: RolloutReason)
         pytest.param([RESTARTED], 1800, RolloutReason.LOADING, id="a restart begins no new wait"),
     ],
 )
-def test_every_wait_ends(pods: list[observe.Pod], limit_s: float, reason: RolloutReason) -> None:
+def test_every_wait_ends(pods: list[podview.Pod], limit_s: float, reason: RolloutReason) -> None:
     """A wait is over at its deadline, with the same reason, and not a second before."""
     assert isinstance(assess(*pods, after=limit_s - 1), readiness.Waiting)
     found = assess(*pods, after=limit_s)
@@ -139,7 +139,7 @@ def ended(message: str, *, restarts: int = 1, at: float = NOW + 30, served: bool
     return dataclasses.replace(LOADING, restarts=restarts, waiting="CrashLoopBackOff", ending=ending)
 
 
-def beside(pod: observe.Pod, *, draining: bool = False, drained_at: float | None = None):
+def beside(pod: podview.Pod, *, draining: bool = False, drained_at: float | None = None):
     """Return the verdict on a pod beside one that ends, or has ended."""
     around = symptoms.Surroundings(draining_nodes=frozenset({"node"} if draining else ()), drained_at=drained_at)
     arm = readiness.Arm(short="12345678", server=server(pod), wanted=1, speculates=True, around=around)

@@ -5,7 +5,7 @@ import pytest
 from paceline.api import stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
-from paceline.rollout import inspection, resolve, revisions
+from paceline.rollout import headsource, inspection, resolve, revisions
 from rollout import builders
 from rollout.cluster import Cluster
 
@@ -15,7 +15,7 @@ MISFIT = "the head has a hidden size of 4096, the target of 576"
 def resolved(spec: dict, *, training_job: dict | None = None, result: stages.InspectResult | None = None, known=None):
     """Return the resolution of a spec whose sources have been read."""
     parsed = SpeculativeDeploymentSpec.model_validate(spec)
-    source = resolve.find_head(parsed, training_job, known or {})
+    source = headsource.find(parsed, training_job, known or {})
     result = result or builders.inspected()
     return resolve.resolve(parsed, source, inspection.Inspection(result=result, target=result), known or {})
 

@@ -10,7 +10,7 @@ from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import head as heads
 from paceline.checkpoints import target as targets
 from paceline.planning import plan
-from paceline.rollout import inspection, resolve
+from paceline.rollout import headsource, inspection, resolve
 from rollout import builders
 from rollout.cluster import Cluster
 
@@ -34,7 +34,7 @@ def resolved(result: stages.InspectResult, *, version: str = "0.33.0", tp: int =
     made = builders.spec(**spec)
     made["engine"] = {**made["engine"], "version": version, "tensorParallelSize": tp}
     parsed = SpeculativeDeploymentSpec.model_validate(made)
-    source = resolve.find_head(parsed, None, {})
+    source = headsource.find(parsed, None, {})
     return resolve.resolve(parsed, source, inspection.Inspection(result=result, target=result), {})
 
 

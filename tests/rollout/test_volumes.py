@@ -60,7 +60,9 @@ def test_arm_in_stables_own_place_finds_the_volume_there() -> None:
 
 def test_claim_for_one_pod_lets_no_arm_stand_beside_stable() -> None:
     """Not even on its node; in its place it may."""
-    assert "Claim models is ReadWriteOncePod, and a pod of stable has it" in refusal(asked({"gpu-1": 16}, fleet.ONE_POD))
+    assert "Claim models is ReadWriteOncePod, and a pod of stable has it" in refusal(
+        asked({"gpu-1": 16}, fleet.ONE_POD)
+    )
     assert asked({"gpu-1": 8}, fleet.ONE_POD, replace=DOWNTIME).serving() == HEAD
 
 

@@ -101,7 +101,7 @@ def test_rollout_that_asked_later_waits_for_the_stage() -> None:
     later = rollout("8", asked=True)
     assert "Job" in made(begins(Stage.TRAIN, later, of=world(8), kept=asking(Stage.TRAIN)))
     place = ledger.Place(record_uid="rollout", resource_version="8")
-    before = ledger.promised(builders.FakeView(later, asking(Stage.TRAIN)), world(8), place)
+    before = ledger.stand(builders.FakeView(later, asking(Stage.TRAIN)), world(8), place).promised
     assert [(one.count, one.requests) for one in before] == [(1, {devices.GPU: 1})]
 
 

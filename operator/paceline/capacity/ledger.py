@@ -8,7 +8,7 @@ one watch delivers in order.
 So two never grant themselves one node. Of two records that ask, let A's version be the lower when both grant. B's
 picture holds all that was written up to B's version, A's asking or what became of it among it; so B yields. Whoever
 rewrites a record that asks gives its place away, since a grant holds for the version it was decided on. Where several
-watches share the kind, a picture is whole only up to what the slowest of them has told: see ``is_whole``.
+watches share the kind, a picture is whole only up to what the slowest of them has told.
 
 Pods that exist speak for themselves, as holdings; so do Deployments and Jobs of ours that still lack pods. Nothing is
 kept in memory: after a crash the ledger is still there.
@@ -16,7 +16,7 @@ kept in memory: after a crash the ledger is still there.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -108,38 +108,40 @@ class Place:
     resource_version: str
 
 
-def is_whole(view: views.View, place: Place) -> bool:
-    """Whether the picture shows everybody's claims up to the version at ``place``; else nothing may be granted."""
-    told = view.told_to(kinds.CONFIG_MAP)
-    return told is None or told >= _number(place.resource_version)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the claim of one record stands in one picture."""
+
+    promised: tuple[forecast.Claim, ...] = ()
+    """What was promised to others before it, or asked for earlier, as far as its pods do not exist yet. What was
+    granted comes first, then what was asked, each in the order of the writes."""
+    own: tuple[forecast.Claim, ...] = ()
+    """What was granted to the record itself, as far as its pods do not exist yet."""
+    has_asked: bool = False
+    """Whether the record, as it was seen, asks for anything; nothing may be granted otherwise."""
+    is_whole: bool = True
+    """Whether everybody's claims up to the record's version were seen; nothing may be granted otherwise."""
 
 
-def promised(view: views.View, world: fleet.Fleet, place: Place) -> Sequence[forecast.Claim]:
-    """Return what was promised to others before ``place``, or asked for earlier, as far as its pods do not exist yet.
-
-    What was granted comes first, then what was asked, each in the order of the writes.
-    """
-    book = _Book(view, world)
+def stand(view: views.View, world: fleet.Fleet, place: Place) -> Standing:
+    """Return where the claim of the record at ``place`` stands."""
+    book, version = _Book(view, world), _number(place.resource_version)
+    mine = [one for one in book.lines if one.record_uid == place.record_uid]
     others = [one for one in book.lines if one.record_uid != place.record_uid]
-    before = [one for one in others if not one.asked or one.version <= _number(place.resource_version)]
-    ordered = sorted(before, key=lambda one: (one.asked, one.version, one.record_uid, one.name))
-    own = {one.pods for one in book.lines if one.record_uid == place.record_uid}
-    claims = [*book.of_jobs(), *book.of_deployments(without=own), *(book.missing(one) for one in ordered)]
-    return [one for one in claims if one.count and one.requests]
+    before = [one for one in others if not one.asked or one.version <= version]
+    before.sort(key=lambda one: (one.asked, one.version, one.record_uid, one.name))
+    deployments = book.of_deployments(without={one.pods for one in mine})
+    told = view.told_to(kinds.CONFIG_MAP)
+    return Standing(
+        promised=_left([*book.of_jobs(), *deployments, *map(book.missing, before)]),
+        own=_left(book.missing(one) for one in mine if not one.asked),
+        has_asked=any(one.asked for one in mine),
+        is_whole=told is None or told >= version,
+    )
 
 
-def has_asked(view: views.View, place: Place) -> bool:
-    """Whether the record at ``place`` asks for anything, in this very picture; only then may it be granted."""
-    marked = view.marked(kinds.CONFIG_MAP, names.LABEL_CLAIM)
-    mine = (meta for one in marked if (meta := plan.metadata(one))["uid"] == place.record_uid)
-    return any(line.asked for meta in mine for line in _read(meta))
-
-
-def own(view: views.View, world: fleet.Fleet, place: Place) -> Sequence[forecast.Claim]:
-    """Return what was granted to the record at ``place`` itself, as far as its pods do not exist yet."""
-    book = _Book(view, world)
-    granted = [one for one in book.lines if one.record_uid == place.record_uid and not one.asked]
-    return [one for one in map(book.missing, granted) if one.count and one.requests]
+def _left(claims: Iterable[forecast.Claim]) -> tuple[forecast.Claim, ...]:
+    return tuple(one for one in claims if one.count and one.requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ def pinned(template: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
     own = affinity.get("nodeAffinity") or {}
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     here = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
-    terms = (own.get(field) or {}).get("nodeSelectorTerms") or ({},)
+    terms: Sequence[Mapping[str, Any]] = (own.get(field) or {}).get("nodeSelectorTerms") or ({},)
     required = {"nodeSelectorTerms": [{**one, "matchFields": [*(one.get("matchFields") or ()), here]} for one in terms]}
     return {**template, "affinity": {**affinity, "nodeAffinity": {**own, field: required}}}
 

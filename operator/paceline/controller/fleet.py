@@ -86,7 +86,9 @@ class FleetStore:
             self._snapshot = None
 
     def _kept(self, kind: Kind) -> dict[Any, Any]:
-        return {kinds.NODE: self._nodes, kinds.POD: self._holdings, kinds.PERSISTENT_VOLUME_CLAIM: self._claims}[kind]
+        if kind is kinds.NODE:
+            return self._nodes
+        return self._claims if kind is kinds.PERSISTENT_VOLUME_CLAIM else self._holdings
 
     def _count(self, kind: Kind) -> None:
         self._metrics.cached.labels(kind=f"{kind.kind} (devices)").set(len(self._kept(kind)))

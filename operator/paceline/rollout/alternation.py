@@ -11,7 +11,7 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Seating
 from paceline.planning import conditions
-from paceline.rollout import analysis, downtime, observe, promotion, readiness, rollback, turns, verbs
+from paceline.rollout import analysis, downtime, podview, promotion, readiness, rollback, turns, verbs
 from paceline.rollout.steps import Case, Step
 
 
@@ -85,7 +85,7 @@ def _in_turn(case: Case) -> Step:
             return rollback.inconclusive(case, f"An arm to measure against does not come: {ready.message}")
 
 
-def _measured(case: Case, arm: str, pod: observe.Pod) -> Step:
+def _measured(case: Case, arm: str, pod: podview.Pod) -> Step:
     record = case.record
     dead = analysis.dead_draft(case) if arm == record.candidate else ""
     if dead:
@@ -93,7 +93,7 @@ def _measured(case: Case, arm: str, pod: observe.Pod) -> Step:
     limit = case.seen.owner.spec.rollout.analysis.max_rounds * (1 + record.cycle)
     if turns.tried_rounds(record.measurements, arm) >= limit:
         return _unmeasurable(case, arm)
-    chosen: Mapping[str, observe.Pod] = {arm: pod}
+    chosen: Mapping[str, podview.Pod] = {arm: pod}
     if record.seating is not Seating.STOPPED and record.stable:
         beside = case.readiness(record.stable, wanted=1)
         match beside:

@@ -15,7 +15,7 @@ from paceline.api.speculativedeployment import AnalysisSpec
 from paceline.api.stages import LiveProgress
 from paceline.judge import comparison
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import copies, observe, turns, workloads
+from paceline.rollout import chores, copies, observe, parts, podview, turns, workloads
 from paceline.rollout.steps import Case, Step
 
 MAX_PROBE_FAILURES: Final = 3
@@ -172,7 +172,7 @@ def finished_round(case: Case) -> Step | None:
     return Step(reason=RolloutReason.MEASURING, message=said, record=record)
 
 
-def _told(job: observe.Work) -> ProbeReport:
+def _told(job: parts.Work) -> ProbeReport:
     for pod in reversed(job.pods):
         if not pod.message:
             continue
@@ -199,7 +199,7 @@ def concurrencies(case: Case) -> Sequence[int]:
     return copies.bands(case, asked)
 
 
-def next_round(case: Case, arms: Mapping[str, observe.Pod]) -> Step:
+def next_round(case: Case, arms: Mapping[str, podview.Pod]) -> Step:
     """Return the step that has one more round measured.
 
     Args:
@@ -226,13 +226,13 @@ def _begun(case: Case) -> RolloutRecord:
     return case.record.model_copy(update={"measuring_since": conditions.timestamp(case.now)})
 
 
-def _phase(case: Case, job: observe.Work | None) -> RolloutReason:
+def _phase(case: Case, job: parts.Work | None) -> RolloutReason:
     """Return WarmingUp until the first probe reports progress: its first completions prove that engines decode."""
     measuring = case.record.rounds > 0 or any(one.percent > 0 for one in _heard(case, job))
     return RolloutReason.MEASURING if measuring else RolloutReason.WARMING_UP
 
 
-def _pause(case: Case, job: observe.Work | None) -> str:
+def _pause(case: Case, job: parts.Work | None) -> str:
     """Return that the probe leaves a serving pod to its users just now; empty when it does not."""
     if not any(one.paused for one in _heard(case, job)):
         return ""
@@ -240,7 +240,7 @@ def _pause(case: Case, job: observe.Work | None) -> str:
     return f" The probe pauses: users wait longer than usersTtftLimitMs ({limit_ms}) for their first tokens."
 
 
-def _heard(case: Case, job: observe.Work | None) -> Sequence[LiveProgress]:
+def _heard(case: Case, job: parts.Work | None) -> Sequence[LiveProgress]:
     """Return what the probe's pods said last."""
     return [case.seen.progress[pod.uid] for pod in job.pods if pod.uid in case.seen.progress] if job else []
 
@@ -254,7 +254,7 @@ def probe_name(case: Case) -> str:
     )
 
 
-def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
+def _config(case: Case, arms: Mapping[str, podview.Pod]) -> ProbeConfig:
     analysis = case.seen.owner.spec.rollout.analysis
     return ProbeConfig(
         arms=[
@@ -269,7 +269,7 @@ def _config(case: Case, arms: Mapping[str, observe.Pod]) -> ProbeConfig:
             for digest, pod in arms.items()
         ],
         model=_model(case),
-        prompts_path=workloads.prompts_path(case.seen.owner.spec),
+        prompts_path=chores.prompts_path(case.seen.owner.spec),
         max_prompts=analysis.prompts.max_samples,
         prompt_bounds=analysis.prompt_bounds or [],
         concurrencies=list(concurrencies(case)),
@@ -298,7 +298,7 @@ def _start(case: Case, name: str, config: ProbeConfig) -> tuple[plan.Action, ...
         actions.append(plan.Create(manifest=manifest))
     elif dict(document.data) != data:
         actions.append(plan.Apply(manifest=manifest, uid=document.uid))
-    job = workloads.probe_job(owner, name, config, record_number=case.record.number)
+    job = chores.probe_job(owner, name, config, record_number=case.record.number)
     return (*actions, plan.Create(manifest=job))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from paceline.api import base, names
 from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.planning import kinds, plan
-from paceline.rollout import copies, handover, observe, records, release, revisions, turns, weights, workloads
+from paceline.rollout import copies, handover, observe, parts, records, release, revisions, turns, weights, workloads
 
 
 def wanted(
@@ -82,7 +82,7 @@ def _kept(arms: dict[str, int], seen: observe.Observed, short: str, *, most: int
 
 
 def _with_drained(
-    arms: dict[str, int], seen: observe.Observed, history: records.History, *, front: observe.Front, now: float
+    arms: dict[str, int], seen: observe.Observed, history: records.History, *, front: parts.Front, now: float
 ) -> tuple[Mapping[str, int], float | None]:
     change = history.last_change
     if change is None or not change.stable or change.number != front.decision:

@@ -16,7 +16,7 @@ from paceline.api.measurement import BlockOutcome, CopyState, Purpose, RolloutRe
 from paceline.api.speculativedeployment import MeasuringCopy
 from paceline.engines import counters, metrics
 from paceline.planning import conditions
-from paceline.rollout import observe, readiness, release, seats, volumes, workloads
+from paceline.rollout import observe, podview, readiness, release, seats, volumes, workloads
 from paceline.rollout.steps import Case, Step
 
 _MEASURED: Final = frozenset({Purpose.CANDIDATE, Purpose.GUARD})
@@ -89,7 +89,7 @@ def drives_users(case: Case) -> bool:
     return measures_stable(case) and case.record.measuring_copy is not CopyState.WANTED
 
 
-def serves_users(seen: observe.Observed, pod: observe.Pod) -> bool:
+def serves_users(seen: observe.Observed, pod: podview.Pod) -> bool:
     """Whether the front Service leads users to this pod."""
     server = seen.servers.get(seen.front.selected) if seen.front else None
     return server is not None and any(one.uid == pod.uid for one in server.pods)
@@ -186,7 +186,7 @@ def _asked(case: Case, why: str) -> Step:
 
 def _granted(case: Case) -> Step:
     """Return what becomes of a copy that was asked for, given who asked earlier."""
-    if not (case.seen.has_asked and case.seen.ledger_is_whole):
+    if not (case.seen.standing.has_asked and case.seen.standing.is_whole):
         return seats.unread(case)
     if not _has_room(case):
         return _without(case, "others were promised the room there was.")

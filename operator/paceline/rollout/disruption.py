@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from paceline.api import names
 from paceline.planning import kinds, plan
-from paceline.rollout import observe, workloads
+from paceline.rollout import observe, parts, workloads
 
 PART: Final = "budget"
 
@@ -33,12 +33,12 @@ def name(owner: str) -> str:
     return names.child(owner, PART, owner)
 
 
-def _delete(seen: observe.Observed, budget: observe.Budget) -> plan.Action:
+def _delete(seen: observe.Observed, budget: parts.Budget) -> plan.Action:
     kind = kinds.POD_DISRUPTION_BUDGET
     return workloads.delete(seen.owner, kind, name=name(seen.owner.name), uid=budget.uid)
 
 
-def _manifest(seen: observe.Observed, front: observe.Front) -> dict[str, Any]:
+def _manifest(seen: observe.Observed, front: parts.Front) -> dict[str, Any]:
     kind, wanted = kinds.POD_DISRUPTION_BUDGET, seen.owner.spec.disruption_budget
     return {
         "apiVersion": kind.api_version,

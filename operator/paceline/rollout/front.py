@@ -9,7 +9,7 @@ from typing import Final
 
 from paceline.api import names
 from paceline.planning import plan
-from paceline.rollout import handover, observe, records, weights, workloads
+from paceline.rollout import handover, observe, parts, records, weights, workloads
 
 SETTLING_S: Final = 60.0
 
@@ -42,14 +42,14 @@ def actions(seen: observe.Observed, history: records.History, now: float) -> Seq
     return (_apply(seen, front, stable, decision=decision, now=now, pool=pool),)
 
 
-def _may_flip(seen: observe.Observed, front: observe.Front, stable: str) -> bool:
+def _may_flip(seen: observe.Observed, front: parts.Front, stable: str) -> bool:
     """Whether the new revision has an endpoint, or the old one has none to lose."""
     new, old = seen.server(stable), seen.servers.get(front.selected)
     return bool(new and new.ready) or not (old and old.ready)
 
 
 def _apply(
-    seen: observe.Observed, front: observe.Front, stable: str, *, decision: int, now: float, pool: bool
+    seen: observe.Observed, front: parts.Front, stable: str, *, decision: int, now: float, pool: bool
 ) -> plan.Action:
     return plan.Apply(
         manifest=workloads.front(seen.owner, stable, decision=decision, now=now, pool=pool),

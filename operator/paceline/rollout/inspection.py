@@ -13,7 +13,7 @@ import pydantic
 from paceline.api import names, report, sources, stages
 from paceline.api.sources import ModelSource
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import observe, revisions, workloads
+from paceline.rollout import chores, observe, parts, revisions, workloads
 from paceline.workloads import pods
 
 RESULT_KEY: Final = "result.json"
@@ -77,7 +77,7 @@ def inspect(seen: observe.Observed, subject: Subject, now: float) -> Inspection:
 
 
 def _answered(
-    seen: observe.Observed, document: observe.Document, *, earlier: stages.InspectResult | None, now: float
+    seen: observe.Observed, document: parts.Document, *, earlier: stages.InspectResult | None, now: float
 ) -> Inspection:
     told = _told(document)
     if told.result is None and not told.permanent:
@@ -89,7 +89,7 @@ def _answered(
     return Inspection(result=result, target=result or earlier, error=told.error, clean_up=_others(seen, document))
 
 
-def _told(document: observe.Document) -> stages.StageReport:
+def _told(document: parts.Document) -> stages.StageReport:
     try:
         told = stages.StageReport.model_validate_json(document.data[RESULT_KEY])
     except pydantic.ValidationError:
@@ -99,7 +99,7 @@ def _told(document: observe.Document) -> stages.StageReport:
     return told
 
 
-def _finished_at(document: observe.Document) -> float:
+def _finished_at(document: parts.Document) -> float:
     try:
         return conditions.parse_timestamp(document.data.get(FINISHED_KEY, ""))
     except ValueError:
@@ -126,7 +126,7 @@ def _start(seen: observe.Observed, subject: Subject, name: str) -> Sequence[plan
         }
         actions.append(plan.Create(manifest=workloads.config_map(seen.owner, name, part=workloads.INSPECT, data=data)))
     if name not in seen.inspections:
-        job = workloads.inspect_job(seen.owner, name, config, uris=uris, secrets=_secrets(subject))
+        job = chores.inspect_job(seen.owner, name, config, uris=uris, secrets=_secrets(subject))
         actions.append(plan.Create(manifest=job))
     return actions
 
@@ -159,7 +159,7 @@ def _config(seen: observe.Observed, subject: Subject) -> tuple[stages.InspectCon
 
 
 def _store(
-    seen: observe.Observed, subject: Subject, document: observe.Document, job: observe.Work, *, now: float
+    seen: observe.Observed, subject: Subject, document: parts.Document, job: parts.Work, *, now: float
 ) -> plan.Action:
     """Return the write that makes a finished Job's answer durable."""
     data = {
@@ -172,7 +172,7 @@ def _store(
     return plan.Apply(manifest=manifest, uid=document.uid)
 
 
-def _answer(job: observe.Work) -> stages.StageReport:
+def _answer(job: parts.Work) -> stages.StageReport:
     """Return the newest pod's report, or what is known without one."""
     for pod in reversed(job.pods):
         if not pod.message:
@@ -186,7 +186,7 @@ def _answer(job: observe.Work) -> stages.StageReport:
     return stages.StageReport(error=f"the inspection brought no report ({job.failed or 'its pod is gone'})"[:1024])
 
 
-def _others(seen: observe.Observed, kept: observe.Document) -> tuple[plan.Action, ...]:
+def _others(seen: observe.Observed, kept: parts.Document) -> tuple[plan.Action, ...]:
     """Return the deletion of every inspection but this answered one, and of its own Job, whose answer is stored."""
     jobs = [
         workloads.delete(seen.owner, kinds.JOB, name=job.name, uid=job.uid)
@@ -199,5 +199,5 @@ def _others(seen: observe.Observed, kept: observe.Document) -> tuple[plan.Action
     return (*jobs, *documents)
 
 
-def _forget(seen: observe.Observed, document: observe.Document) -> plan.Action:
+def _forget(seen: observe.Observed, document: parts.Document) -> plan.Action:
     return workloads.delete(seen.owner, kinds.CONFIG_MAP, name=document.name, uid=document.uid)

@@ -13,7 +13,7 @@ from paceline.rollout import (
     analysis,
     copies,
     handover,
-    observe,
+    podview,
     readiness,
     records,
     rollback,
@@ -134,7 +134,7 @@ def in_words(against: analysis.Against) -> str:
 
 def _measured(case: Case, rivals: Mapping[str, str]) -> Step:
     """Return the step that measures one more round as soon as every arm is ready."""
-    chosen: dict[str, observe.Pod] = {}
+    chosen: dict[str, podview.Pod] = {}
     for digest in (case.record.candidate, *rivals.values()):
         ready = copies.arm(case, digest)
         match ready:

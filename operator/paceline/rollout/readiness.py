@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from paceline.api import base
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import observe, symptoms
+from paceline.rollout import parts, podview, symptoms
 
 ENGINE_FAULTS: Final = frozenset(
     {RolloutReason.HEAD_LOAD_FAILED, RolloutReason.ENGINE_FAILED, RolloutReason.OUT_OF_MEMORY}
@@ -25,7 +25,7 @@ _NO_GPU: Final = re.compile(r"Insufficient ([a-z0-9.-]+/[a-z0-9.-]*gpu[a-z0-9.-]
 class Ready:
     """As many pods as wanted have an endpoint."""
 
-    pods: tuple[observe.Pod, ...]
+    pods: tuple[podview.Pod, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Arm:
     """A revision that is waited for."""
 
     short: str
-    server: observe.Server | None
+    server: parts.Server | None
     wanted: int
     """Replicas that have to be ready."""
     speculates: bool
@@ -84,7 +84,7 @@ def _worst(verdicts: Sequence[Waiting | Failed]) -> Waiting | Failed:
     return min(waiting, key=lambda one: one.until)
 
 
-def _absent(arm: Arm, server: observe.Server, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
+def _absent(arm: Arm, server: parts.Server, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
     """Return the verdict on a Deployment that lacks pods altogether."""
     since = max(server.stirred_at, arm.since)
     why = server.trouble or "no pod has been made yet"
@@ -96,7 +96,7 @@ def _absent(arm: Arm, server: observe.Server, deadlines: DeadlineSpec, now: floa
     return _or_failed(wait, now, remedy="Raise the quota, or rollout.deadlines.scheduling.")
 
 
-def _pod(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
+def _pod(arm: Arm, pod: podview.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
     if pod.scheduled_at is None:
         return _unscheduled(arm, pod, deadlines, now)
     symptom = symptoms.of(pod, arm.around)
@@ -111,7 +111,7 @@ def _pod(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float) -> Wai
     return _or_failed(wait, now, remedy=remedy)
 
 
-def _over(arm: Arm, pod: observe.Pod, symptom: symptoms.Symptom) -> Failed:
+def _over(arm: Arm, pod: podview.Pod, symptom: symptoms.Symptom) -> Failed:
     if symptom.memory:
         reason = RolloutReason.OUT_OF_MEMORY
     elif arm.speculates and not symptom.blames_engine:
@@ -123,12 +123,12 @@ def _over(arm: Arm, pod: observe.Pod, symptom: symptoms.Symptom) -> Failed:
     return Failed(reason=reason, message=message[:1000])
 
 
-def is_starting(pod: observe.Pod) -> bool:
+def is_starting(pod: podview.Pod) -> bool:
     """Whether the engine's container has never run: its image or its volumes are still to come."""
     return pod.scheduled_at is not None and bool(pod.waiting) and pod.ending is None and not pod.restarts
 
 
-def _starting(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
+def _starting(arm: Arm, pod: podview.Pod, deadlines: DeadlineSpec) -> Waiting:
     spans = (_seconds(deadlines.starting), _seconds(deadlines.loading))
     return Waiting(
         reason=RolloutReason.STARTING,
@@ -137,7 +137,7 @@ def _starting(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
     )
 
 
-def _loading(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
+def _loading(arm: Arm, pod: podview.Pod, deadlines: DeadlineSpec) -> Waiting:
     again = f" once more after it ended {pod.restarts} times" if pod.restarts else ""
     return Waiting(
         reason=RolloutReason.LOADING,
@@ -146,7 +146,7 @@ def _loading(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec) -> Waiting:
     )
 
 
-def _unscheduled(arm: Arm, pod: observe.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
+def _unscheduled(arm: Arm, pod: podview.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
     lacking = _NO_GPU.search(pod.unschedulable)
     reason = RolloutReason.INSUFFICIENT_GPU if lacking else RolloutReason.SCHEDULING
     said = pod.unschedulable or "the scheduler has not said why"

@@ -12,6 +12,7 @@ from paceline.rollout import (
     front,
     guard,
     handover,
+    headsource,
     inspection,
     observe,
     opening,
@@ -36,7 +37,7 @@ def reconcile(seen: observe.Observed, training_job: plan.Manifest | None, now: f
         return status.damaged(seen, now)
     if front.is_outdated(seen, now):
         return plan.Plan(requeue_after_s=_AGAIN_S)
-    source = resolve.find_head(seen.owner.spec, training_job, seen.revisions)
+    source = headsource.find(seen.owner.spec, training_job, seen.revisions)
     named = seen.owner.spec.speculation.draft
     subject = inspection.Subject(
         target=seen.owner.spec.target,

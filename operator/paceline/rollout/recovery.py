@@ -12,7 +12,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, Measurement, Purpose, RolloutRecord, Seating
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, readiness, rollback, steps, turns, verbs
+from paceline.rollout import analysis, observe, podview, readiness, rollback, steps, turns, verbs
 from paceline.rollout.steps import Case, Step
 
 _BEFORE: Final = "before"
@@ -70,7 +70,7 @@ def advance(case: Case) -> Step:
             return _confirmed(case, pods[0])
 
 
-def _confirmed(case: Case, pod: observe.Pod) -> Step:
+def _confirmed(case: Case, pod: podview.Pod) -> Step:
     """Return the end of a recovery, or the next round of its measurement."""
     found = compare(case)
     if found is None or found.reason in _MORE:

@@ -9,7 +9,7 @@ from typing import Final
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Seating
 from paceline.planning import conditions
-from paceline.rollout import downtime, observe, revisions
+from paceline.rollout import downtime, observe, podview, revisions
 from paceline.rollout.steps import Case, Step
 
 SEATINGS: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
@@ -46,7 +46,7 @@ def due(case: Case, digest: str) -> Step | None:
     return _released(case, waiting)
 
 
-def _ahead_of(seen: observe.Observed, pod: observe.Pod) -> str:
+def _ahead_of(seen: observe.Observed, pod: podview.Pod) -> str:
     """Return which pod would get the GPUs first; empty when none is known of."""
     if seen.devices is None:
         return "" if pod.priority > 0 else f"pod {pod.name} has no priority over others."
@@ -62,7 +62,7 @@ def _ahead_of(seen: observe.Observed, pod: observe.Pod) -> str:
     return f"a pod of priority {first.priority} in namespace {first.namespace} waits for GPUs too."
 
 
-def _released(case: Case, pod: observe.Pod) -> Step:
+def _released(case: Case, pod: podview.Pod) -> Step:
     changed: dict[str, object] = {"released_at": conditions.timestamp(case.now)}
     said = f"Stable gives up a replica for pod {pod.name}, which waits for its GPUs."
     if case.record.seating is Seating.STOPPED:

@@ -6,37 +6,17 @@ never takes down what serves: the answer is then only a condition.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from paceline.api import stages
 from paceline.api.checkpoint import CheckpointStatus
 from paceline.api.conditions import RolloutReason
-from paceline.api.drafttrainingjob import DraftTrainingJob
-from paceline.api.sources import ModelSource
 from paceline.api.speculation import Method, NgramSpec, SuffixSpec
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import inspection as checkpoints
 from paceline.checkpoints import summary
 from paceline.engines import base as engine_base
 from paceline.engines import methods
-from paceline.planning import plan
-from paceline.rollout import automatic, inspection, revisions, suitability
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where the head comes from, before anything is known of its fit."""
-
-    draft: revisions.DraftInput | None = None
-    """None for a method that reads none, and while it does not exist."""
-    head: revisions.Head | None = None
-    """The training job it is resolved from."""
-    trained_on: str | None = None
-    """Digest of the target the training job read."""
-    awaiting: str = ""
-    """Why there is no head yet."""
-    missing: str = ""
-    """Why there will be none until the spec or the cluster changes."""
+from paceline.rollout import automatic, headsource, inspection, revisions, suitability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,80 +39,9 @@ class Resolution:
     """Why there is no head yet."""
 
 
-def find_head(
-    spec: SpeculativeDeploymentSpec, training_job: plan.Manifest | None, known: Mapping[str, revisions.Revision]
-) -> Source:
-    """Return the head that the spec names.
-
-    Args:
-        spec: the wanted state.
-        training_job: the DraftTrainingJob it refers to; None when there is none.
-        known: existing revisions, which keep what a job that has been deleted since had published.
-    """
-    wanted = spec.speculation
-    if wanted.draft is not None:
-        return Source(draft=revisions.DraftInput.model_validate(_served(wanted.draft)))
-    if wanted.training_job_ref is None:
-        return Source()
-    name = wanted.training_job_ref.name
-    published = _published(training_job)
-    if published is not None:
-        return published
-    kept = _kept(name, known)
-    if kept is not None:
-        return kept
-    if training_job is None:
-        return Source(
-            missing=f"DraftTrainingJob {name} does not exist in this namespace; create it or name another one"
-        )
-    return Source(awaiting=_awaiting(name, training_job))
-
-
-def _served(source: ModelSource) -> dict[str, Any]:
-    """Return a source as a revision keeps it: with what it is read changes nothing of what is served."""
-    return source.model_copy(update={"credentials_secret": None}).wire()
-
-
-def _published(training_job: plan.Manifest | None) -> Source | None:
-    """Return the head of a job that has published one."""
-    if training_job is None or not (training_job.get("status") or {}).get("output"):
-        return None
-    status = DraftTrainingJob.model_validate(training_job).status
-    if status is None or status.output is None:
-        return None
-    meta = plan.metadata(training_job)
-    return Source(
-        draft=revisions.DraftInput(uri=status.output.uri, manifest_digest=status.output.manifest_digest),
-        head=revisions.Head(training_job=meta["name"], uid=meta["uid"]),
-        trained_on=status.target.digest if status.target else None,
-    )
-
-
-def _kept(name: str, known: Mapping[str, revisions.Revision]) -> Source | None:
-    """Return the head that the newest revision resolved from this job; a reference resolves once."""
-    made = [one for one in known.values() if one.head is not None and one.head.training_job == name]
-    if not made:
-        return None
-    newest = max(made, key=lambda one: one.number)
-    return Source(draft=newest.inputs.draft, head=newest.head, trained_on=newest.inputs.target.digest)
-
-
-def _awaiting(name: str, training_job: plan.Manifest) -> str:
-    told = {one["type"]: one for one in (training_job.get("status") or {}).get("conditions") or ()}
-    failed = told.get("Failed", {})
-    skipped = told.get("Skipped", {})
-    if skipped.get("status") == "True":
-        return (
-            f"DraftTrainingJob {name} trains no head ({skipped.get('message', '')}); set speculation.method: MTP here"
-        )
-    if failed.get("status") == "True":
-        return f"DraftTrainingJob {name} failed ({failed.get('message', '')}); make another one and name it here"
-    return f"DraftTrainingJob {name} has not published a head yet; until then the target serves without speculation"
-
-
 def resolve(
     spec: SpeculativeDeploymentSpec,
-    source: Source,
+    source: headsource.Source,
     found: inspection.Inspection,
     known: Mapping[str, revisions.Revision],
 ) -> Resolution:
@@ -142,7 +51,7 @@ def resolve(
     judged = suitability.judge(spec, found.result or found.target, with_head=found.result is not None)
     chosen = automatic.choose(spec, judged)
     if chosen.speculation.draft is None and chosen.speculation.training_job_ref is None:
-        source = Source()
+        source = headsource.Source()
     resolved = _judged(chosen, source, found, judged=judged, known=known)
     message = resolved.message
     if chosen is not spec and resolved.desired is not None:
@@ -152,7 +61,7 @@ def resolve(
 
 def _judged(
     spec: SpeculativeDeploymentSpec,
-    source: Source,
+    source: headsource.Source,
     found: inspection.Inspection,
     *,
     judged: checkpoints.Inspection | None,
@@ -190,7 +99,9 @@ def _refused(
     return Resolution(accepted=False, reason=reason, message=f"{why}.", baseline=baseline)
 
 
-def _unresolved(source: Source, found: inspection.Inspection, baseline: revisions.Inputs) -> Resolution | None:
+def _unresolved(
+    source: headsource.Source, found: inspection.Inspection, baseline: revisions.Inputs
+) -> Resolution | None:
     """Return why there is only a baseline; None when all that was asked for has been read."""
     if found.error:
         reason = RolloutReason.SOURCE_UNREADABLE
@@ -219,7 +130,7 @@ def _unread(found: inspection.Inspection) -> Resolution:
 
 def _fitted(
     spec: SpeculativeDeploymentSpec,
-    source: Source,
+    source: headsource.Source,
     result: stages.InspectResult,
     *,
     judged: checkpoints.Inspection | None,
@@ -252,7 +163,7 @@ def _fitted(
 
 
 def _served_another_target(
-    source: Source, result: stages.InspectResult, known: Mapping[str, revisions.Revision]
+    source: headsource.Source, result: stages.InspectResult, known: Mapping[str, revisions.Revision]
 ) -> bool:
     """Whether this very head was resolved before, for a target that is not this one."""
     return any(
@@ -268,7 +179,7 @@ def _resolved(
     judged: checkpoints.Inspection | None,
     *,
     baseline: revisions.Inputs,
-    source: Source,
+    source: headsource.Source,
 ) -> Resolution:
     doubts = suitability.warnings(judged)
     told = f" with {doubts} warnings, see status.checkpoint" if doubts else ""
@@ -290,7 +201,7 @@ def _inputs(
     wanted = spec.speculation
     looks_up = wanted.method in {Method.NGRAM, Method.NGRAM_GPU}
     return revisions.Inputs(
-        target=revisions.TargetInput.model_validate({**_served(spec.target), "digest": target.digest}),
+        target=revisions.TargetInput.model_validate({**headsource.served(spec.target), "digest": target.digest}),
         engine=spec.engine,
         engine_version=engine_base.version_of(spec.engine),
         method=wanted.method,

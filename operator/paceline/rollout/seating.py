@@ -33,9 +33,9 @@ def settle(case: Case) -> Step | None:
     if case.record.capacity_held:
         return _held(case)
     if case.seen.devices is not None and case.record.stable:
-        if not case.seen.has_asked:
+        if not case.seen.standing.has_asked:
             return _asks(case)
-        if not case.seen.ledger_is_whole:
+        if not case.seen.standing.is_whole:
             return seats.unread(case)
     found = _choose(case)
     return _seated(case, found) if isinstance(found, Seating) else _short(case, found)
@@ -124,9 +124,9 @@ def _in_stables_place(
     if case.record.purpose is Purpose.GUARD:
         short = names.short(case.record.stable)
         return Lack(
-            f"{lack.message} Stable's only place is not given up on a suspicion, also with rollout.replace.allowDowntime:"
-            " what users do to it cannot be measured while it is stopped. Free a node for the control, or annotate"
-            f" paceline.dev/undo: {short} to go back to what served before."
+            f"{lack.message} Stable's only place is not given up on a suspicion, also with"
+            " rollout.replace.allowDowntime: what users do to it cannot be measured while it is stopped. Free a node"
+            f" for the control, or annotate paceline.dev/undo: {short} to go back to what served before."
         )
     if seen.owner.spec.rollout.replace_policy.allow_downtime or not has_endpoint(seen):
         return Seating.STOPPED

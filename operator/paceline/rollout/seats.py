@@ -44,7 +44,7 @@ def room_for(case: Case, digest: str, count: int, *, beside_own: bool = False) -
     revision, seen = case.seen.revisions.get(digest), case.seen
     if seen.devices is None or revision is None:
         return None
-    before = (*seen.promised, *seen.promised_own) if beside_own else seen.promised
+    before = (*seen.standing.promised, *seen.standing.own) if beside_own else seen.standing.promised
     return forecast.forecast(seen.devices, before, forecast.Claim.of(revision.template["spec"], count))
 
 
@@ -59,4 +59,4 @@ def forecast_of(
     seen: observe.Observed, world: fleet.Fleet, revision: revisions.Revision, count: int
 ) -> forecast.Forecast:
     """Return what ``world`` would have for ``count`` more pods of a revision, after what was promised before."""
-    return forecast.forecast(world, seen.promised, forecast.Claim.of(revision.template["spec"], count))
+    return forecast.forecast(world, seen.standing.promised, forecast.Claim.of(revision.template["spec"], count))

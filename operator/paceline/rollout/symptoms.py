@@ -10,7 +10,7 @@ from typing import Final
 
 from paceline.engines import failures
 from paceline.engines.faults import Nature
-from paceline.rollout import observe
+from paceline.rollout import podview
 
 # One end may be chance, two are the revision's own.
 MAX_RESTARTS: Final = 2
@@ -44,7 +44,7 @@ class Symptom:
     """Whether the container could not even be made, so that the draft has no part in it."""
 
 
-def of(pod: observe.Pod, around: Surroundings) -> Symptom | None:
+def of(pod: podview.Pod, around: Surroundings) -> Symptom | None:
     """Return what is wrong with a pod that is not ready; None when it is only on its way."""
     refused = failures.of_waiting(reason=pod.waiting, message=pod.waiting_message)
     if refused is not None:
@@ -65,7 +65,7 @@ def of(pod: observe.Pod, around: Surroundings) -> Symptom | None:
     return Symptom(is_over=is_over, message=message)
 
 
-def _volume(pod: observe.Pod) -> Symptom | None:
+def _volume(pod: podview.Pod) -> Symptom | None:
     """Return why a volume of a pod that has not started does not come; None where no event says so."""
     found = [failures.of_warning(reason=one.reason, message=one.message) for one in pod.warnings if pod.waiting]
     fault = next((one for one in found if one is not None), None)
@@ -75,7 +75,7 @@ def _volume(pod: observe.Pod) -> Symptom | None:
     return Symptom(is_over=False, message=message, volume=True, blames_engine=True)
 
 
-def _unexplained(pod: observe.Pod) -> Symptom:
+def _unexplained(pod: podview.Pod) -> Symptom:
     said = pod.last_exit or pod.waiting or "no exit was seen"
     served = pod.ending is not None and pod.ending.served
     return Symptom(
@@ -85,7 +85,7 @@ def _unexplained(pod: observe.Pod) -> Symptom:
     )
 
 
-def _memory(pod: observe.Pod, around: Surroundings, message: str) -> Symptom:
+def _memory(pod: podview.Pod, around: Surroundings, message: str) -> Symptom:
     ended_at = pod.ending.at if pod.ending else 0.0
     shared = pod.node in around.draining_nodes
     lately = around.drained_at is not None and ended_at <= around.drained_at

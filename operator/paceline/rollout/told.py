@@ -7,7 +7,7 @@ from paceline.api.conditions import ConditionType, RolloutReason
 from paceline.api.measurement import Purpose
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import downtime, observe, records, resolve, settled, suspicion
+from paceline.rollout import downtime, observe, parts, records, resolve, settled, suspicion
 from paceline.rollout.steps import Step
 
 _WARNINGS: Final = frozenset(
@@ -56,7 +56,7 @@ def said(kind: ConditionType, status: bool | None, reason: RolloutReason, messag
     )
 
 
-def available(seen: observe.Observed, history: records.History, server: observe.Server | None) -> conditions.Said:
+def available(seen: observe.Observed, history: records.History, server: parts.Server | None) -> conditions.Said:
     """Return whether users are served: by what the Service selects, which is stable but for a moment."""
     serving = seen.servers.get(seen.front.selected) if seen.front else None
     wanted = seen.owner.spec.replicas

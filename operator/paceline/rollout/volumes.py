@@ -1,8 +1,8 @@
 """Volumes that one node, or one pod, holds alone: an arm that would wait for such a volume in vain is never made.
 
-A model on a ReadWriteOnce claim is on the node of the pods that serve it. The scheduler places an arm by its devices, and
-a kubelet elsewhere then waits for the volume until a deadline ends the rollout. Access modes are in the claim, so where
-the operator may read claims this is known before any pod is made.
+A model on a ReadWriteOnce claim is on the node of the pods that serve it. The scheduler places an arm by its devices,
+and a kubelet elsewhere then waits for the volume until a deadline ends the rollout. Access modes are in the claim, so
+where the operator may read claims this is known before any pod is made.
 """
 
 from collections.abc import Mapping
@@ -41,18 +41,18 @@ def in_vain(case: Case, revision: revisions.Revision, count: int) -> str:
         )
     claim = forecast.Claim.of(revision.template["spec"], count)
     pinned = forecast.Claim(count=count, requests=claim.requests, template=placement.pinned(claim.template, nodes))
-    if forecast.forecast(seen.devices, seen.promised, pinned).is_enough:
+    if forecast.forecast(seen.devices, seen.standing.promised, pinned).is_enough:
         return ""
     return (
-        f"Claim {name} is {mode}, and mounted on {where}, where an arm has no room; on another node it would wait for the"
-        f" volume in vain. {_REMEDY}, or free {next(iter(claim.requests), 'devices')} on {where}."
+        f"Claim {name} is {mode}, and mounted on {where}, where an arm has no room; on another node it would wait for"
+        f" the volume in vain. {_REMEDY}, or free {next(iter(claim.requests), 'devices')} on {where}."
     )
 
 
 def _held(
     seen: observe.Observed, world: fleet.Fleet, revision: revisions.Revision, stable: revisions.Revision
 ) -> tuple[str, str] | None:
-    """Return name and access mode of a claim that stable's pods hold alone and the revision mounts; None without one."""
+    """Return name and access mode of a claim that stable's pods have alone and the revision mounts; None without."""
     shared = sorted(_mounted(revision.template) & _mounted(stable.template))
     alone = ((name, world.claims.get((seen.owner.namespace, name), "")) for name in shared)
     return min((one for one in alone if one[1]), key=lambda one: one[1] != fleet.ONE_POD, default=None)

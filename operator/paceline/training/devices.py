@@ -39,9 +39,9 @@ def seat(seen: observe.Observed, job: plan.Manifest) -> Seat:
     asked = _claim(name, pod_spec, asked=True)
     if kept != asked:
         return Seat(claim=asked, waits="its devices are asked for.")
-    if not seen.ledger_is_whole:
+    if not seen.standing.is_whole:
         return Seat(claim=asked, waits="the claims of all namespaces are being read.", look_again_s=_AGAIN_S)
-    found = forecast.forecast(seen.devices, seen.promised, forecast.Claim.of(pod_spec, 1))
+    found = forecast.forecast(seen.devices, seen.standing.promised, forecast.Claim.of(pod_spec, 1))
     unpromised = forecast.forecast(seen.devices, (), forecast.Claim.of(pod_spec, 1))
     if found.is_enough or not unpromised.is_enough:
         return Seat(claim=_claim(name, pod_spec, asked=False))

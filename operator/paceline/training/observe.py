@@ -1,12 +1,11 @@
 """Sorts what the cluster shows of one DraftTrainingJob, once, so that no policy filters Jobs or pods a second time."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from paceline.api import names
 from paceline.api.drafttrainingjob import DraftTrainingJob, DraftTrainingJobSpec, Stage
-from paceline.capacity import forecast, ledger
+from paceline.capacity import ledger
 from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning import view as views
 from paceline.training import attempts, results
@@ -84,10 +83,8 @@ class Observed:
     """Names of pods that may still run though their Job is gone: whoever deleted it did not wait for them."""
     devices: fleet.Fleet | None = None
     """Nodes and who holds their devices; None where nobody may see them."""
-    promised: tuple[forecast.Claim, ...] = ()
-    """What comes before this run's claim in the ledger; empty while it makes none."""
-    ledger_is_whole: bool = True
-    """Whether all that comes before it can be seen; nothing is granted otherwise."""
+    standing: ledger.Standing = field(default_factory=ledger.Standing)
+    """Where the claim of a run that asks for devices stands in the ledger."""
 
     @property
     def spec(self) -> DraftTrainingJobSpec:
@@ -164,23 +161,18 @@ def observe(view: views.View, resource: plan.Manifest) -> Observed:
         mounted_configs=_mounted(owned),
         strays=_strays(view, resource, owned),
         devices=view.fleet(),
-        **_ledger(view, record_object),
+        standing=_standing(view, record_object),
     )
 
 
-def _ledger(view: views.View, record_object: plan.Manifest | None) -> dict[str, Any]:
-    """Return the fields that tell what comes before a run that asks for devices."""
+def _standing(view: views.View, record_object: plan.Manifest | None) -> ledger.Standing:
     world = view.fleet()
     if world is None or record_object is None:
-        return {}
+        return ledger.Standing()
     meta = plan.metadata(record_object)
     if (meta.get("labels") or {}).get(names.LABEL_CLAIM) != ledger.ASKED:
-        return {}
-    place = ledger.Place(record_uid=meta["uid"], resource_version=meta["resourceVersion"])
-    return {
-        "promised": tuple(ledger.promised(view, world, place)),
-        "ledger_is_whole": ledger.is_whole(view, place),
-    }
+        return ledger.Standing()
+    return ledger.stand(view, world, ledger.Place(record_uid=meta["uid"], resource_version=meta["resourceVersion"]))
 
 
 def _record_object(configs: Iterable[plan.Manifest], name: str) -> plan.Manifest | None:
