@@ -11,7 +11,7 @@ set -uo pipefail
 
 kind=$1; shift
 : "${TARGET:?the folder of the checkpoint}" "${WORK:?a folder for logs and caches}" "${OUT:?a folder for the recordings}"
-PYTHON=${PYTHON:-python3} ENGINE=${ENGINE:-vllm}
+PYTHON=${PYTHON:-python3} ENGINE=${ENGINE:-vllm} PORT=${PORT:-8100}
 mkdir -p "$WORK" "$OUT"
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
 
@@ -44,7 +44,8 @@ record() {
 }
 up() {
   down
-  record 60 serving up --target "$TARGET" --work "$WORK" --arms "$@" --engine "$ENGINE" --engine-args="$args" || return
+  record 60 serving up --target "$TARGET" --work "$WORK" --arms "$@" --port "$PORT" --engine "$ENGINE" \
+    --engine-args="$args" || return
   record $((wait_s + 10)) serving wait --work "$WORK" --limit "$wait_s" || true
 }
 down() { if [ -e "$WORK/arms.json" ]; then record 120 serving down --work "$WORK"; fi; }
@@ -75,13 +76,13 @@ for step in "$@"; do
     starts)  # one after the other, each alone
       down
       record 560 record_noise starts "${blocks[@]}" --arms none --starts "$starts" --rounds "$rounds_a_start" \
-        --limit "$start_limit" --target "$TARGET" --engine "$ENGINE" --engine-args="$args" \
+        --limit "$start_limit" --target "$TARGET" --port "$PORT" --engine "$ENGINE" --engine-args="$args" \
         --about "$machine; starts without speculation, one after the other, caches cold" --out "$OUT/$kind-noise-starts.json"
       ;;
     starts-ngram)
       down
       record 560 record_noise starts "${blocks[@]}" --arms ngram3 --starts "$starts" --rounds "$rounds_a_start" \
-        --limit "$start_limit" --target "$TARGET" --engine "$ENGINE" --engine-args="$args" \
+        --limit "$start_limit" --target "$TARGET" --port "$PORT" --engine "$ENGINE" --engine-args="$args" \
         --about "$machine; starts with n-gram, 3 tokens, one after the other, caches cold" \
         --out "$OUT/$kind-noise-starts-ngram.json"
       ;;
