@@ -1,6 +1,7 @@
 """Do the probe's figures agree with ``vllm bench serve`` on the same server?
 
     PYTHONPATH=operator python -m bench.bench_serve --url URL --model NAME --tokenizer DIR --prompts FILE --out FILE
+    PYTHONPATH=operator python -m bench.bench_serve --pool FILE FILE --out FILE
 
 Both clients run in this interpreter, one after the other, in alternating order, with the same prompts, concurrency and
 answer length, greedy; each counts the whole run, ramp and tail included, by the definitions of ``vllm bench serve``
@@ -17,7 +18,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from paceline.probe import loops, prompts, transport, wholerun
 from paceline.probe.exchange import Asker
 from paceline.probe.workload import Workload
 
+Run = dict[str, dict[str, float]]
+"""What each client saw in one repeat."""
 _FIGURES = ("tokens_per_second", "ttft_median_ms", "tpot_mean_ms", "tokens")
 _WITHIN = 0.05
 
@@ -88,9 +91,9 @@ def _bounds(middle: float, reach: float) -> list[tuple[str, float]]:
     return [("ratio", middle), ("lower", middle - reach), ("upper", middle + reach)]
 
 
-def _compare(options: argparse.Namespace, concurrency: int) -> dict[str, Any]:
+def repeats(options: argparse.Namespace, concurrency: int) -> Iterator[Run]:
+    """Yield what both clients saw in every repeat; the first one fills the prefix cache, for both alike."""
     requests = concurrency * options.requests_per_slot
-    runs: list[dict[str, dict[str, float]]] = []
     for repeat in range(-1, options.repeats):
         order = ("probe", "vllm") if repeat % 2 else ("vllm", "probe")
         seen: dict[str, dict[str, float]] = {}
@@ -99,13 +102,27 @@ def _compare(options: argparse.Namespace, concurrency: int) -> dict[str, Any]:
                 seen[client] = asyncio.run(_probe(options, concurrency, requests))
             else:
                 seen[client] = _vllm(options, concurrency, requests)
-        if repeat < 0:
-            continue  # the first fills the prefix cache, for both alike
-        runs.append(seen)
-        pace = {client: round(seen[client]["tokens_per_second"], 1) for client in sorted(seen)}
-        _say(f"c={concurrency} repeat {repeat}: {pace}")
-    ratios = {name: ratio_of([(one["probe"][name], one["vllm"][name]) for one in runs]) for name in _FIGURES}
-    return {"concurrency": concurrency, "requests": requests, "ratios": ratios, "runs": runs}
+        if repeat >= 0:
+            pace = {client: round(seen[client]["tokens_per_second"], 1) for client in sorted(seen)}
+            _say(f"c={concurrency} repeat {repeat}: {pace}")
+            yield seen
+
+
+def band(concurrency: int, requests: int, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return a concurrency's part of the file; a figure's ratio is of the repeats that have it."""
+    pairs = {
+        name: [(one["probe"][name], one["vllm"][name]) for one in runs if name in one["probe"]] for name in _FIGURES
+    }
+    ratios = {name: ratio_of(found) for name, found in pairs.items() if len(found) > 1}
+    return {"concurrency": concurrency, "requests": requests, "ratios": ratios, "runs": list(runs)}
+
+
+def pooled(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the bands of several files, all repeats of a concurrency together."""
+    runs: dict[tuple[int, int], list[Run]] = {}
+    for one in (one for document in documents for one in document["bands"]):
+        runs.setdefault((one["concurrency"], one["requests"]), []).extend(one["runs"])
+    return [band(*key, found) for key, found in runs.items()]
 
 
 def _say(text: str) -> None:
@@ -113,27 +130,40 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main() -> int:
-    """Compare the two clients."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the two clients, or pool what was compared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--tokenizer", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, required=True, help='JSON lines, {"prompt": "..."} each')
+    parser.add_argument("--pool", type=Path, nargs="+", default=[], help="files of earlier runs; drives no server")
+    parser.add_argument("--url")
+    parser.add_argument("--model")
+    parser.add_argument("--tokenizer", type=Path)
+    parser.add_argument("--prompts", type=Path, help='JSON lines, {"prompt": "..."} each')
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--requests-per-slot", type=int, default=6)
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--about", default="", help="what this is, kept in the file")
-    options = parser.parse_args()
-    found: list[dict[str, Any]] = []
-    for concurrency in options.concurrency:
-        found.append(_compare(options, concurrency))
-        options.out.write_text(json.dumps({"about": options.about, "bands": found}, indent=1) + "\n")
-        _say(f"c={concurrency}: {json.dumps(found[-1]['ratios'])}")
-    paces = [one["ratios"]["tokens_per_second"] for one in found]
-    return 0 if all(agrees(one) for one in paces) else 1
+    options = parser.parse_args(arguments)
+    if not options.pool and not all((options.url, options.model, options.tokenizer, options.prompts)):
+        parser.error("give --url, --model, --tokenizer and --prompts, or --pool")
+    found = pooled([json.loads(path.read_text()) for path in options.pool])
+    for concurrency in () if options.pool else options.concurrency:
+        runs: list[Run] = []
+        for run in repeats(options, concurrency):
+            runs.append(run)
+            _write([*found, band(concurrency, concurrency * options.requests_per_slot, runs)], options)
+        found.append(band(concurrency, concurrency * options.requests_per_slot, runs))
+    _write(found, options)
+    for one in found:
+        _say(f"c={one['concurrency']}, {len(one['runs'])} repeats: {json.dumps(one['ratios'])}")
+    paces = [one["ratios"].get("tokens_per_second") for one in found]
+    return 0 if paces and all(pace and agrees(pace) for pace in paces) else 1
+
+
+def _write(found: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> None:
+    """Write after every repeat, so that whatever ends this leaves whole ones behind."""
+    options.out.write_text(json.dumps({"about": options.about, "bands": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

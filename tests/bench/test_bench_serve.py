@@ -1,5 +1,7 @@
 """Two clients of one server, compared."""
 
+import json
+
 import pytest
 
 from bench import bench_serve
@@ -21,3 +23,31 @@ def test_interval_is_of_the_ratio_by_repeat():
 def test_clients_agree_when_the_whole_interval_lies_within_five_percent(lower, upper, agrees):
     """A wide interval that holds 1 is no agreement."""
     assert bench_serve.agrees({"lower": lower, "upper": upper}) is agrees
+
+
+def test_pooled_runs_count_every_repeat(tmp_path):
+    """Of a figure that one run lacks, those of the other; a concurrency that only one has stays as it is."""
+
+    def run(*paces, ttft=True):
+        seen = [{"tokens_per_second": pace} | ({"ttft_median_ms": 1.0} if ttft else {}) for pace in paces]
+        return dict(zip(("probe", "vllm"), seen, strict=True))
+
+    first = {"bands": [bench_serve.band(8, 48, [run(101, 100), run(103, 100)]), bench_serve.band(32, 192, [run(1, 1)])]}
+    second = {"bands": [bench_serve.band(8, 48, [run(102, 100, ttft=False)])]}
+    for name, document in (("a", first), ("b", second)):
+        (tmp_path / name).write_text(json.dumps(document))
+    out = tmp_path / "out.json"
+    arguments = ["--pool", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out)]
+    assert bench_serve.main(arguments) == 1
+    eight, wide = json.loads(out.read_text())["bands"]
+    assert len(eight["runs"]) == 3
+    assert eight["ratios"]["tokens_per_second"]["ratio"] == pytest.approx(1.02, abs=1e-3)
+    assert bench_serve.agrees(eight["ratios"]["tokens_per_second"])
+    assert wide["ratios"] == {}  # one repeat has no interval, and no agreement
+
+
+def test_server_or_files_have_to_be_named(tmp_path, capsys):
+    """Not half of a server."""
+    with pytest.raises(SystemExit):
+        bench_serve.main(["--url", "http://127.0.0.1:1", "--out", str(tmp_path / "out.json")])
+    assert "or --pool" in capsys.readouterr().err

@@ -108,7 +108,7 @@ class AnalysisSpec(ApiModel):
     node_spread_percent: Annotated[int, pydantic.Field(ge=0, le=50)] = 0
     """Standard deviation of throughput between nodes of the same kind, which bounds hold where arms live on different
     ones. Measure it by one revision on several nodes; 0 takes all nodes as alike."""
-    answer_tolerance_percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 50
+    answer_tolerance_percent: Annotated[int, pydantic.Field(ge=0, le=100)] = 30
     """Percentage points by which the candidate's greedy answers may be the control's less often than the control's own
     are when asked again. Numerics differ by batch, and a long answer has many places to part ways; 100 asks for
     nothing."""
