@@ -40,7 +40,8 @@ class Prior:
     """Standard deviations of log throughput, and the degrees of freedom they are worth.
 
     Over four concurrencies on one H200, three starts without speculation had a standard deviation of 0.9 %, of which
-    blocks alone explain 0.4 %, and two starts with EAGLE-3 one of 4.2 %, of which blocks explain 2.5 %
+    blocks alone explain 0.4 %; three more, one after the other, one of 1.6 %, of which they explain 0.6 %; and two
+    starts with EAGLE-3 one of 4.2 %, of which they explain 2.5 %. By their degrees of freedom that leaves 1.8 %
     (docs/measurements.md). Nodes were not compared; they are taken to differ as much as starts.
     """
 
