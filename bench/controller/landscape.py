@@ -17,7 +17,6 @@ from paceline.controller import apiserver, errors
 from paceline.planning import kinds
 from paceline.planning.kinds import Kind
 
-_LEASE: Final = Kind(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
 _ACCOUNT: Final = Kind(api_version="v1", kind="ServiceAccount", plural="serviceaccounts")
 _VOLUME: Final = Kind(api_version="v1", kind="PersistentVolume", plural="persistentvolumes", namespaced=False)
 _CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
@@ -41,20 +40,22 @@ async def home(api: harness.Api) -> AsyncIterator[None]:
 
 
 async def _beat(api: harness.Api) -> None:
-    place = {"name": _HOME, "namespace": "kube-node-lease"}
+    """Say that the node is well, as its kubelet would; one that was taken for lost comes back by that."""
     while True:
-        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-        spec = {"holderIdentity": _HOME, "leaseDurationSeconds": 40, "renewTime": now}
-        manifest = _manifest(_LEASE, place, spec)
         with contextlib.suppress(errors.ControllerError):
-            await api.server.request(
-                "PATCH",
-                apiserver.item(_LEASE, place["namespace"], place["name"]),
-                query={"fieldManager": "bench", "force": "true"},
-                body=manifest,
-                content_type=apiserver.APPLY_PATCH,
-            )
+            await _say_ready(api, _HOME, {})
         await asyncio.sleep(_BEAT_S)
+
+
+async def _say_ready(api: harness.Api, name: str, status: dict[str, Any]) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    told = {"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    await api.server.request(
+        "PATCH",
+        f"{kinds.NODE.path}/{kinds.NODE.plural}/{name}/status",
+        body={"status": {**status, "conditions": [told]}},
+        content_type="application/strategic-merge-patch+json",
+    )
 
 
 async def namespaces(api: harness.Api) -> None:
@@ -128,7 +129,4 @@ async def _ensure_node(api: harness.Api, name: str, *, room: dict[str, str]) -> 
     spec = {} if is_home else {"unschedulable": True, "taints": [{"key": "others", "effect": "NoSchedule"}]}
     meta = {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": "a"}}
     await crowd.ensure(api, kinds.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec})
-    beat = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "played"}
-    patch = {"status": {"capacity": room, "allocatable": room, "conditions": [beat]}}
-    path = f"{kinds.NODE.path}/{kinds.NODE.plural}/{name}/status"
-    await api.server.request("PATCH", path, body=patch, content_type=apiserver.MERGE_PATCH)
+    await _say_ready(api, name, {"capacity": room, "allocatable": room})

@@ -1,12 +1,14 @@
 """How many pods would find their GPUs: by node, and after what was promised before."""
 
 import hypothesis
+import pytest
 from hypothesis import strategies as st
 
 from capacity import builders
 from capacity.builders import GPU
-from paceline.capacity import forecast
+from paceline.capacity import forecast, placement
 from paceline.capacity.forecast import Claim
+from paceline.planning import fleet
 
 
 def claim(gpus: int, count: int = 1, **template: object) -> Claim:
@@ -89,3 +91,67 @@ def test_more_promises_never_leave_more_room(
     assert 0 <= before.fits <= count
     if before.largest < size:
         assert before.fits == 0
+
+
+POOLS = st.sampled_from([{}, {"nodeSelector": {"pool": "a"}}, {"nodeSelector": {"pool": "b"}}])
+CLAIMS = st.builds(
+    lambda size, count, template: Claim(count=count, requests={GPU: size}, template=template),
+    SIZES,
+    st.integers(1, 3),
+    POOLS,
+)
+
+
+def laid(world: fleet.Fleet, claims: list[Claim]) -> list[int]:
+    """Return how many pods of each claim find a node, looking at every node for every pod."""
+    free = {name: node.allocatable[GPU] for name, node in world.nodes.items()}
+    for one in world.holdings.values():
+        if one.node in free:
+            free[one.node] -= one.requests[GPU]
+    found = []
+    for one in claims:
+        found.append(0)
+        for _ in range(one.count):
+            size = one.requests[GPU]
+            fitting = [
+                name
+                for name, node in world.nodes.items()
+                if free[name] >= size and placement.admits(node, one.template)
+            ]
+            if fitting:
+                free[min(fitting, key=lambda name: (free[name], name))] -= size
+                found[-1] += 1
+    return found
+
+
+@hypothesis.given(
+    nodes=st.lists(st.tuples(st.integers(1, 8), st.sampled_from("ab")), max_size=4),
+    queued=st.lists(SIZES, max_size=3),
+    promised=st.lists(CLAIMS, max_size=6),
+    wanted=CLAIMS,
+)
+def test_shortcuts_find_what_looking_everywhere_finds(
+    nodes: list[tuple[int, str]], queued: list[int], promised: list[Claim], wanted: Claim
+) -> None:
+    """A shape that found no node finds none later, and what waiting pods leave is the same for all who ask."""
+    made = [builders.node(f"gpu-{at}", gpus, labels={"pool": pool}) for at, (gpus, pool) in enumerate(nodes)]
+    world = builders.world(made, [builders.pod(f"p{at}", gpus) for at, gpus in enumerate(queued)])
+    before = [Claim(count=1, requests={GPU: gpus}, template={}) for gpus in queued]
+    for claims in (promised, [], promised):
+        expected = laid(world, [*before, *claims, wanted])[-1]
+        assert forecast.forecast(world, claims, wanted).fits == expected
+
+
+def test_full_cluster_is_looked_through_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand rollouts that wait for a thousand nodes would else be a million looks in every pass."""
+    looks = 0
+
+    def fits(*_: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    monkeypatch.setattr(forecast._Room, "_fits", fits)
+    world = builders.world([builders.node(f"gpu-{at}") for at in range(10)])
+    forecast.forecast(world, [claim(8)] * 100, claim(8))
+    assert looks == 10

@@ -4,6 +4,7 @@ Devices are counted a node: 4 + 4 free are no room for a pod of 8. Claims are la
 the least is left over, and one that fits nowhere takes nothing.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +59,7 @@ def forecast(world: fleet.Fleet, promised: Iterable[Claim], wanted: Claim) -> Fo
     resource = max(wanted.requests, key=lambda name: (wanted.requests[name], name), default="")
     if not resource or not wanted.count:
         return Forecast(fits=wanted.count, wanted=wanted.count, resource="", each=0, largest=0)
-    room = _Room(world)
-    for waiting in _queued(world):
-        room.place(waiting)
+    room = _Room(world.once(_left))
     for claim in promised:
         room.place(claim)
     largest = room.largest(wanted, resource)
@@ -84,24 +83,65 @@ def _queued(world: fleet.Fleet) -> Sequence[Claim]:
     return [Claim(count=1, requests=one.requests, template=one.template) for one in waiting]
 
 
-class _Room:
-    """What is left on the nodes while claims are laid on them."""
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What waiting pods leave on the nodes."""
 
-    def __init__(self, world: fleet.Fleet) -> None:
-        self._nodes = sorted(world.nodes.values(), key=lambda node: node.name)
-        self._free = {node.name: dict(node.allocatable) for node in self._nodes}
-        for one in world.holdings.values():
-            if one.node in self._free:
-                self._take(one.node, one.requests)
+    nodes: tuple[fleet.Node, ...]
+    """By name."""
+    free: Mapping[str, Mapping[str, int]]
+    """Devices by node."""
+    hopeless: frozenset[str]
+    """Shapes of pods that found no node."""
+
+
+def _left(world: fleet.Fleet) -> _Left:
+    room = _Room(
+        _Left(
+            nodes=tuple(sorted(world.nodes.values(), key=lambda node: node.name)),
+            free={name: node.allocatable for name, node in world.nodes.items()},
+            hopeless=frozenset(),
+        )
+    )
+    for one in world.holdings.values():
+        room.take(one.node, one.requests)
+    for waiting in _queued(world):
+        room.place(waiting)
+    return room.left()
+
+
+def _shape(claim: Claim) -> str:
+    """Return what decides on which nodes one pod of a claim fits."""
+    placed = json.dumps(claim.template, sort_keys=True) if claim.template else ""
+    return f"{sorted(claim.requests.items())}{placed}"
+
+
+class _Room:
+    """What is left on the nodes while claims are laid on them.
+
+    Nothing is ever given back, so a shape that found no node once is not tried again: where a thousand rollouts wait
+    for a full cluster, each forecast would else look at every node a thousand times.
+    """
+
+    def __init__(self, left: _Left) -> None:
+        self._nodes = left.nodes
+        self._free = {name: dict(free) for name, free in left.free.items()}
+        self._hopeless = set(left.hopeless)
+
+    def left(self) -> _Left:
+        """Return what is left now."""
+        return _Left(nodes=self._nodes, free=self._free, hopeless=frozenset(self._hopeless))
 
     def place(self, claim: Claim) -> int:
         """Lay a claim's pods on nodes; return how many found one."""
+        shape = _shape(claim)
         for placed in range(claim.count):
-            fitting = [node.name for node in self._nodes if self._fits(node, claim)]
+            fitting = () if shape in self._hopeless else [one.name for one in self._nodes if self._fits(one, claim)]
             if not fitting:
+                self._hopeless.add(shape)
                 return placed
-            tightest = min(fitting, key=lambda name: (self._left(name, claim), name))
-            self._take(tightest, claim.requests)
+            tightest = min(fitting, key=lambda name: (self._remaining(name, claim), name))
+            self.take(tightest, claim.requests)
         return claim.count
 
     def largest(self, claim: Claim, resource: str) -> int:
@@ -109,14 +149,17 @@ class _Room:
         admitting = [node.name for node in self._nodes if placement.admits(node, claim.template)]
         return max((self._free[name].get(resource, 0) for name in admitting), default=0)
 
+    def take(self, name: str, requests: Mapping[str, int]) -> None:
+        """Take devices of a node, if it is one of those that are known."""
+        free = self._free.get(name)
+        if free is not None:
+            for one, count in requests.items():
+                free[one] = free.get(one, 0) - count
+
     def _fits(self, node: fleet.Node, claim: Claim) -> bool:
         free = self._free[node.name]
         enough = all(free.get(name, 0) >= count for name, count in claim.requests.items())
         return enough and placement.admits(node, claim.template)
 
-    def _left(self, name: str, claim: Claim) -> int:
+    def _remaining(self, name: str, claim: Claim) -> int:
         return sum(self._free[name].get(one, 0) - count for one, count in claim.requests.items())
-
-    def _take(self, name: str, requests: Mapping[str, int]) -> None:
-        for one, count in requests.items():
-            self._free[name][one] = self._free[name].get(one, 0) - count

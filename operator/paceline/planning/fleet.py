@@ -3,10 +3,11 @@
 Only what a forecast needs is kept: a cluster of a thousand nodes then takes megabytes, not hundreds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
+FoundT = TypeVar("FoundT")
 ONE_NODE: Final = "ReadWriteOnce"
 ONE_POD: Final = "ReadWriteOncePod"
 
@@ -58,3 +59,11 @@ class Fleet:
     claims: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Access mode of the volume claims that only one node or one pod can have, by namespace and name; empty where the
     operator may not see claims."""
+    _found: dict[Callable[["Fleet"], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, find: Callable[["Fleet"], FoundT]) -> FoundT:
+        """Return what a pure function finds in this fleet, which many passes ask before anything changes."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: FoundT = self._found[find]
+        return found
