@@ -14,11 +14,12 @@ Pods that exist speak for themselves, as holdings; so do Deployments and Jobs of
 kept in memory: after a crash the ledger is still there.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paceline.api import names
 from paceline.capacity import forecast
@@ -28,6 +29,7 @@ from paceline.planning import view as views
 ASKED: Final = "asked"
 GRANTED: Final = "granted"
 SERVER: Final = "server"
+_REMEMBERED: Final = 8192
 _JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 _PODS: Final = (names.LABEL_DEPLOYMENT, names.LABEL_PART, names.LABEL_REVISION)
 """Labels that tell the pods of one Deployment from all others of a namespace."""
@@ -168,13 +170,10 @@ class _Book:
     lines: Sequence[_Line] = field(init=False)
     _servers: Counter[_Pods] = field(init=False)
     _workers: frozenset[tuple[str, str]] = field(init=False)
-    """Namespace and name of Jobs that have a pod."""
 
     def __post_init__(self) -> None:
         """Count the pods, and read the records."""
-        held = self.world.holdings.values()
-        self._servers = Counter(_pods(one.namespace, one.labels) for one in held)
-        self._workers = frozenset((one.namespace, one.labels.get(_JOB_LABEL, "")) for one in held)
+        self._servers, self._workers = self.world.once(_servers), self.world.once(_workers)
         self.lines = [
             line
             for manifest in self.view.marked(kinds.CONFIG_MAP, names.LABEL_CLAIM)
@@ -217,41 +216,67 @@ def _is_stuck(deployment: plan.Manifest) -> bool:
     return any(one["type"] == "ReplicaFailure" and one["status"] == "True" for one in told)
 
 
+def _servers(world: fleet.Fleet) -> Counter[_Pods]:
+    """Return how many pods there are of each Deployment."""
+    return Counter(_pods(one.namespace, one.labels) for one in world.holdings.values())
+
+
+def _workers(world: fleet.Fleet) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of the Jobs that have a pod."""
+    return frozenset((one.namespace, one.labels.get(_JOB_LABEL, "")) for one in world.holdings.values())
+
+
 def _read(meta: Mapping[str, Any]) -> Sequence[_Line]:
     owner = next((one["name"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
+    label, text = meta["labels"][names.LABEL_CLAIM], _noted(meta).get(names.ANNOTATION_CLAIM, "")
+    return _lines(_Record(meta["uid"], meta["resourceVersion"], meta["namespace"], owner), label, text)
+
+
+class _Record(NamedTuple):
+    """One version of the record of a claim."""
+
+    uid: str
+    resource_version: str
+    namespace: str
+    owner: str
+
+
+# Each pass of a rollout that waits reads the claims of all that wait.
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _lines(record: _Record, label: str, text: str) -> Sequence[_Line]:
     try:
-        found = json.loads(_noted(meta)[names.ANNOTATION_CLAIM])
         # Of claims that older versions wrote the label speaks.
-        all_asked = meta["labels"][names.LABEL_CLAIM] == ASKED
-        return [_line(meta, owner, name, one, asked=all_asked) for name, one in found.items()]
+        return tuple(_line(record, name, one, asked=label == ASKED) for name, one in json.loads(text).items())
     except (KeyError, TypeError, ValueError, AttributeError):
-        return []  # somebody's hand; the scheduler decides
+        return ()  # somebody's hand; the scheduler decides
 
 
-def _line(meta: Mapping[str, Any], owner: str, name: str, entry: Mapping[str, Any], *, asked: bool) -> _Line:
+def _line(record: _Record, name: str, entry: Mapping[str, Any], *, asked: bool) -> _Line:
     job = str(entry.get("job", ""))
     values = {
-        names.LABEL_DEPLOYMENT: names.label_value(owner),
+        names.LABEL_DEPLOYMENT: names.label_value(record.owner),
         names.LABEL_PART: str(entry.get("part", SERVER)),
         names.LABEL_REVISION: names.short(name),
     }
     return _Line(
-        record_uid=meta["uid"],
-        version=_number(meta["resourceVersion"]),
+        record_uid=record.uid,
+        version=_number(record.resource_version),
         name=name,
         asked=bool(entry.get("asked", asked)),
-        namespace=meta["namespace"],
+        namespace=record.namespace,
         claim=forecast.Claim(
             count=int(entry["count"]),
             requests={str(name): int(count) for name, count in entry["requests"].items()},
             template=dict(entry["template"]),
         ),
         job=job,
-        pods=None if job else _pods(meta["namespace"], values),
+        pods=None if job else _pods(record.namespace, values),
     )
 
 
 def _less(claim: forecast.Claim, existing: int) -> forecast.Claim:
+    if not existing:
+        return claim
     count = max(0, claim.count - existing)
     return forecast.Claim(count=count, requests=claim.requests, template=claim.template)
 
