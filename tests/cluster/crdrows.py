@@ -445,6 +445,12 @@ TRAFFIC_RULES = (
         bad={"rollout": {"steps": [{"weight": 50}, {"weight": 10}]}},
         message="rollout.steps must rise: order them by weight",
     ),
+    Row(
+        id="a route is only weighted in steps",
+        good={"traffic": {"httpRoute": {"name": "llm"}}, "rollout": {"steps": [{"weight": 10}]}},
+        bad={"traffic": {"httpRoute": {"name": "llm"}}},
+        message="traffic.httpRoute is only weighted in rollout.steps; add steps, or remove traffic.httpRoute",
+    ),
 )
 
 RULES = (
@@ -541,6 +547,12 @@ SCHEMA = (
     _bound("rollout.analysis.maxProbeConcurrency", 1, 0, "should be greater than or equal to 1"),
     _bound("rollout.analysis.usersTtftLimitMs", 1, 0, "should be greater than or equal to 1"),
     _bound("traffic.port", 65535, 65536, "should be less than or equal to 65535"),
+    Row(
+        id="a route has a legal name",
+        good={"traffic": {"httpRoute": {"name": "llm.public"}}, "rollout": {"steps": [{"weight": 10}]}},
+        bad={"traffic": {"httpRoute": {"name": "LLM"}}, "rollout": {"steps": [{"weight": 10}]}},
+        message="should match",
+    ),
     _bound("engine.tensorParallelSize", 64, 0, "should be greater than or equal to 1"),
     _bound("engine.version", "0.33.0rc1", "latest", "should match"),
     _bound("engine.args", ["--x"] * 64, ["--x"] * 65, "must have at most 64 items"),

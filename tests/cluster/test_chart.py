@@ -23,6 +23,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 # Everything that can be switched on, so that every template is rendered; a ServiceMonitor needs CRDs of its own.
 EVERYTHING = {
     "replicas": 2,
+    "gateway": {"enabled": True},
     "imagePullSecrets": [{"name": "registry"}],
     "extraEnv": [{"name": "PACELINE_LEASE_DURATION", "value": "20s"}],
     "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
@@ -152,6 +153,8 @@ def test_installation_gives_the_kinds_and_no_right_too_many(run: Run, namespace:
             assert _may(run, namespace, words), words
         for words in ("get secrets", "patch nodes", "create pods", "create pods --subresource=exec", "delete pods"):
             assert not _may(run, namespace, words), words
+        # Routes are other people's, and only asked for where gateway.enabled says so.
+        assert not _may(run, namespace, "list httproutes.gateway.networking.k8s.io")
         for words in ("create speculativedeployments.paceline.dev", "create rolebindings", "delete namespaces"):
             assert not _may(run, namespace, words), words
         assert not _may(run, namespace, "create serviceaccounts --subresource=token")

@@ -81,7 +81,10 @@ class World:
         self.measured = metrics.Metrics()
         self.fresh = freshness.Freshness(caught_up=self.caught_up.append)
         self.cache = cache.Cache(
-            (*kinds.OURS, *kinds.CHILDREN), fresh=self.fresh, listener=self._heard, measured=self.measured
+            (*kinds.OURS, *kinds.CHILDREN, *kinds.FOREIGN),
+            fresh=self.fresh,
+            listener=self._heard,
+            measured=self.measured,
         )
 
     def _heard(self, kind: Any, before: Any, after: Any) -> None:

@@ -163,6 +163,8 @@ class FakeServer:
             after["status"] = _merged(after.get("status") or {}, body["status"])
         elif content_type == apiserver.APPLY_PATCH:
             after = {**after, **body, "metadata": {**after["metadata"], **body["metadata"]}}
+        elif content_type == apiserver.MERGE_PATCH:
+            after = _merged(after, body)
         else:
             after = {**body, "metadata": {**after["metadata"], **body["metadata"]}}
         after["metadata"]["resourceVersion"] = self.objects[where]["metadata"]["resourceVersion"]

@@ -5,7 +5,7 @@ import pytest
 from controller import builders, fakeserver
 from paceline.controller import apiserver, errors, executor
 from paceline.planning import kinds
-from paceline.planning.plan import Apply, Create, Delete
+from paceline.planning.plan import Amend, Apply, Create, Delete
 
 PATH = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, "child")
 
@@ -146,6 +146,48 @@ async def test_delete_spares_a_namesake(server, writes):
     with pytest.raises(errors.ConflictError):
         await writes.carry_out(builders.KEY, [gone])
     assert PATH in server.objects
+
+
+ROUTE = apiserver.item(kinds.HTTP_ROUTE, builders.NAMESPACE, "llm")
+
+
+def amend(live, *, version=None, is_last=False):
+    """Return the action that changes a user's route."""
+    meta = live["metadata"]
+    return Amend(
+        kind=kinds.HTTP_ROUTE,
+        namespace=builders.NAMESPACE,
+        name="llm",
+        uid=meta["uid"],
+        resource_version=version or meta["resourceVersion"],
+        patch={"metadata": {"annotations": {"ours": None if is_last else "1"}}},
+        is_last=is_last,
+    )
+
+
+async def test_amend_changes_what_it_names_and_is_waited_for(server, world, writes):
+    """The object is somebody else's, so it carries no label of ours; the key waits for the watch all the same."""
+    live = server.put(ROUTE, {"kind": "HTTPRoute", "metadata": {"annotations": {"theirs": "1"}}, "spec": {"rules": []}})
+    await writes.carry_out(builders.KEY, [amend(live)])
+    assert server.objects[ROUTE]["metadata"]["annotations"] == {"theirs": "1", "ours": "1"}
+    assert server.objects[ROUTE]["spec"] == {"rules": []}
+    assert not world.fresh.is_current(builders.KEY)
+
+
+async def test_amend_of_a_moved_version_is_a_conflict(server, writes):
+    """Lists in a patch are whole, so one that was decided on older ones would undo what its owner did since."""
+    live = server.put(ROUTE, {"kind": "HTTPRoute"})
+    with pytest.raises(errors.ConflictError):
+        await writes.carry_out(builders.KEY, [amend(live, version="0")])
+
+
+async def test_last_amend_gives_up_what_we_own(server, writes):
+    """Else the owner's next apply would meet a conflict with us for ever."""
+    theirs, status = {"manager": "search", "operation": "Apply"}, {"manager": "gw", "operation": "Update"}
+    ours = {"manager": "paceline", "operation": "Update"}
+    live = server.put(ROUTE, {"kind": "HTTPRoute", "metadata": {"managedFields": [theirs, ours, status]}})
+    await writes.carry_out(builders.KEY, [amend(live, is_last=True)])
+    assert server.objects[ROUTE]["metadata"]["managedFields"] == [theirs, status]
 
 
 async def test_nothing_is_sent_without_the_lease(server, world):

@@ -108,9 +108,12 @@ class Server:
                 self._apply(action)
             case plan.Delete():
                 self._delete(action)
+            case plan.Amend():
+                self._amend(action)
         self.written.append(action)
         if len(self.states) > before:
-            kind = action.kind.kind if isinstance(action, plan.Delete) else action.manifest["kind"]
+            named = isinstance(action, plan.Delete | plan.Amend)
+            kind = action.kind.kind if named else action.manifest["kind"]
             self.own[kind] = len(self.states) - 1
         _fail_after(fault)
 
@@ -146,6 +149,10 @@ class Server:
         kept = ("uid", "creationTimestamp", "deletionTimestamp")
         given["metadata"] |= {key: current["metadata"][key] for key in kept if key in current["metadata"]}
         self.put({**given, **({"status": current["status"]} if "status" in current else {})})
+
+    def _amend(self, action: plan.Amend) -> None:
+        current = self._checked(action.kind.kind, action.name, action.uid, action.resource_version)
+        self.put(merge(current, json.loads(json.dumps(action.patch))))
 
     def _delete(self, action: plan.Delete) -> None:
         if (action.kind.kind, action.name) not in self.objects:

@@ -12,7 +12,7 @@ from machine.server import Objects, Server
 from paceline.api import stages
 from paceline.capacity import reading
 from paceline.controller import slimming
-from paceline.planning import fleet, kinds, plan
+from paceline.planning import fleet, kinds, plan, view
 
 # Longer than this no healthy watch is behind; the product waits for a minute before it takes a silence for an absence.
 LAG_S = 50.0
@@ -57,6 +57,10 @@ class Picture:
     def told_to(self, kind: kinds.Kind) -> int | None:  # noqa: ARG002 - one namespace
         """Return that one watch tells all of a kind."""
         return None
+
+    def sight(self, kind: kinds.Kind) -> view.Sight:  # noqa: ARG002 - there is one foreign kind
+        """Return that foreign objects are seen."""
+        return view.Sight.SEEN
 
     def fleet(self) -> fleet.Fleet | None:
         """Return the nodes' devices, and the pods in this picture that hold them; None where nobody may see them."""

@@ -15,7 +15,7 @@ from typing import Any
 from paceline.api import names, report, stages
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
 from paceline.planning import conditions, fleet, kinds, plan, view
-from paceline.planning.plan import Apply, Create, Delete, Key, Plan
+from paceline.planning.plan import Amend, Apply, Create, Delete, Key, Plan
 from paceline.rollout import revisions
 from paceline.rollout.room import Rollout
 from rollout import builders
@@ -43,6 +43,7 @@ class Picture:
     logs: Mapping[str, str] = field(default_factory=dict)
     told: Mapping[kinds.Kind, int] = field(default_factory=dict)
     warned: Mapping[str, tuple[view.Warned, ...]] = field(default_factory=dict)
+    routes: view.Sight = view.Sight.SEEN
 
     def get(self, kind, namespace, name):  # noqa: ARG002 - the model has one namespace
         """Return one object."""
@@ -69,6 +70,11 @@ class Picture:
     def told_to(self, kind):
         """Return how far the slowest watch has told; None where one watch tells all."""
         return self.told.get(kind)
+
+    def sight(self, kind):
+        """Return whether foreign objects are seen."""
+        del kind
+        return self.routes
 
     def fleet(self):
         """Return the devices."""
@@ -184,6 +190,8 @@ class Cluster:
             case Apply(manifest=manifest, uid=uid, resource_version=version):
                 current = self._precondition(manifest["kind"], manifest["metadata"]["name"], uid, version)
                 self._put(_applied(current, manifest))
+            case Amend():
+                self._amend(action)
             case Delete(kind=kind, name=name, uid=uid, resource_version=version):
                 self._precondition(kind.kind, name, uid, version)
                 self._drop(kind.kind, name)
@@ -199,6 +207,13 @@ class Cluster:
         made = json.loads(json.dumps(manifest))
         made["metadata"]["uid"] = f"uid-{next(self.serials)}"
         made["metadata"]["creationTimestamp"] = conditions.timestamp(self.now)
+        self._put(made)
+
+    def _amend(self, action: Amend) -> None:
+        current = self._precondition(action.kind.kind, action.name, action.uid, action.resource_version)
+        made = merged(current, json.loads(json.dumps(action.patch)))
+        if made.get("spec") != current.get("spec"):
+            made["metadata"]["generation"] = current["metadata"].get("generation", 1) + 1
         self._put(made)
 
     def _precondition(self, kind: str, name: str, uid: str, version: str | None) -> dict[str, Any]:
@@ -493,3 +508,15 @@ def selected_by(service: Mapping[str, Any]) -> str:
     pool = (service["metadata"].get("annotations") or {}).get("paceline.dev/pool", "")
     found: str = service["spec"]["selector"].get(names.LABEL_REVISION) or pool
     return found
+
+
+def merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``old`` after a JSON merge patch (RFC 7396)."""
+    made = {name: copy.deepcopy(one) for name, one in old.items() if name not in patch}
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            before = old.get(name)
+            made[name] = merged(before if isinstance(before, Mapping) else {}, value)
+        elif value is not None:
+            made[name] = value
+    return made

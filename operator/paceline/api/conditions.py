@@ -21,6 +21,7 @@ class ConditionType(StrEnum):
     AVAILABLE = "Available"  # the promoted revision has ready endpoints
     SPECULATING = "Speculating"  # what serves users uses a draft
     SUSPECT = "Suspect"  # the guard saw a fall and confirms it
+    ROUTED = "Routed"  # the HTTPRoute that the spec names can be weighted; only where it names one
     # DraftTrainingJob
     COMPLETE = "Complete"  # a head is published
     FAILED = "Failed"  # no head will come of this job
@@ -152,3 +153,10 @@ class RolloutReason(StrEnum):
     HEALTHY = "Healthy"
     NO_TRAFFIC = "NoTraffic"
     UNLIKE_PROMPTS = "UnlikePrompts"  # users' prompts are so long that what was measured does not hold for them
+    # Routed
+    ROUTE_ACCEPTED = "RouteAccepted"  # True: a gateway has accepted it
+    ROUTES_UNSEEN = "RoutesUnseen"  # False: the operator does not watch them or may not, or there is no such kind
+    ROUTE_NOT_FOUND = "RouteNotFound"  # False
+    ROUTE_UNFIT = "RouteUnfit"  # False: no rule leads to the front Service alone
+    ROUTE_NOT_ACCEPTED = "RouteNotAccepted"  # False: no gateway has accepted it, or it cannot resolve its backends
+    ROUTE_CONFLICT = "RouteConflict"  # False: somebody else has changed the weights of a candidate's share

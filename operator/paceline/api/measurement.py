@@ -286,6 +286,8 @@ class RolloutRecord(ApiModel):
     """Percent of users' traffic that the candidate is to have before it is promoted; 0 while it is only probed."""
     weight_since: ShortText | None = None
     """When that share was first seen in place; the step's pause counts from here."""
+    route: ShortText = ""
+    """Name of the HTTPRoute that it was seen in place on; empty behind the front Service alone."""
     verdict: Message = ""
     """What the probe found, kept while steps give the candidate its share: measuring is over by then."""
     handled: list[ShortText] = []

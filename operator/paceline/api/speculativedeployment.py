@@ -20,7 +20,7 @@ from paceline.api.engine import EngineSpec
 from paceline.api.rolloutstatus import GuardStatus, RevisionStatus, RolloutStatus
 from paceline.api.sources import ModelSource, ProbePromptSource
 from paceline.api.speculation import SpeculationSpec
-from paceline.api.traffic import STEP_RULES, DisruptionBudgetSpec, TrafficSpec, TrafficStep
+from paceline.api.traffic import ROUTE_RULES, STEP_RULES, DisruptionBudgetSpec, TrafficSpec, TrafficStep
 
 
 class Strategy(StrEnum):
@@ -211,6 +211,7 @@ class SpeculativeDeploymentSpec(ApiModel):
             message="speculation.draftTensorParallelSize must be 1 or engine.tensorParallelSize; the engine splits a "
             "draft model no other way",
         ),
+        *ROUTE_RULES,
     )
 
     target: ModelSource

@@ -29,7 +29,7 @@ from paceline.controller import (
 from paceline.planning import fleet as devices
 from paceline.planning import kinds
 from paceline.planning.plan import Key
-from paceline.planning.view import Room
+from paceline.planning.view import Room, Sight
 
 _SYNC_POLL_S: Final = 0.05
 # Pods that are over hold nothing, and there may be many.
@@ -79,8 +79,9 @@ class Core:
         self._fresh = freshness.Freshness(caught_up=self._caught_up)
         self._heard = poller.Heard(window_s=configured.scrape_window)
         self._triggers = triggers.Triggers(rooms=rooms, look=self.look, enqueue=self.enqueue)
-        watched = (*kinds.OURS, *kinds.CHILDREN)
-        self.cache = cache.Cache(watched, fresh=self._fresh, listener=self._triggers.changed, measured=measured)
+        watched = (*kinds.OURS, *kinds.CHILDREN, *(kinds.FOREIGN if configured.gateway else ()))
+        known = (*kinds.OURS, *kinds.CHILDREN, *kinds.FOREIGN)
+        self.cache = cache.Cache(known, fresh=self._fresh, listener=self._triggers.changed, measured=measured)
         self.lease = lease.Lease(server=server, configured=configured, time=time, measured=measured)
         self.fleet = fleet.FleetStore(measured=measured)
         reflect = functools.partial(reflector.Reflector, server=server, fresh=self._fresh, time=time, measured=measured)
@@ -104,8 +105,8 @@ class Core:
 
     @property
     def is_synced(self) -> bool:
-        """Whether every kind has been listed, and the devices too unless that is denied."""
-        listed = all(one.is_synced for one in self.reflectors)
+        """Whether every kind has been listed, devices and what is others' too unless that cannot be had."""
+        listed = all(one.is_synced or _cannot_be_had(one) for one in self.reflectors)
         return listed and all(one.is_synced or one.is_refused for one in self._fleet_reflectors)
 
     def complaint(self) -> str | None:
@@ -184,7 +185,9 @@ class Core:
 
     def look(self) -> view.CacheView:
         """Return a fresh picture for one pass."""
-        return view.CacheView(known=self.cache, heard=self._heard, fleet=self._devices(), told=self._told())
+        return view.CacheView(
+            known=self.cache, heard=self._heard, fleet=self._devices(), told=self._told(), sights=self._sights()
+        )
 
     def _told(self) -> Mapping[kinds.Kind, int]:
         """Return how far the slowest watch of the records' kind has told, where each namespace has one of its own."""
@@ -192,6 +195,14 @@ class Core:
             return {}
         records = [one for one in self.reflectors if one.kind is kinds.CONFIG_MAP]
         return {kinds.CONFIG_MAP: min(one.told_to for one in records)}
+
+    def _sights(self) -> Mapping[str, Sight]:
+        """Return whether foreign kinds can be seen: by the namespace in which it is worst."""
+        found: dict[str, Sight] = {}
+        for one in self.reflectors:
+            if one.kind in kinds.FOREIGN and found.get(one.kind.kind, Sight.SEEN) is Sight.SEEN:
+                found[one.kind.kind] = _sight(one)
+        return found
 
     def _devices(self) -> devices.Fleet | None:
         """Return what is known of devices; None until both lists are there, or where they are not to be had."""
@@ -226,3 +237,17 @@ class Core:
             time=self._clock,
             measured=self._metrics,
         )
+
+
+def _cannot_be_had(one: reflector.Reflector) -> bool:
+    """Whether a foreign kind is not there for us: its resources say so, and all others get their passes."""
+    return one.kind in kinds.FOREIGN and (one.is_refused or one.is_absent)
+
+
+def _sight(one: reflector.Reflector) -> Sight:
+    """Return what the last list said."""
+    if one.is_absent:
+        return Sight.ABSENT
+    if one.is_refused:
+        return Sight.REFUSED
+    return Sight.SEEN if one.is_synced else Sight.AWAITED

@@ -14,7 +14,7 @@ from paceline.api import names
 from paceline.controller import apiserver, cache, clock, errors, freshness, logs, metrics
 from paceline.planning import kinds, plan
 from paceline.planning.kinds import Kind
-from paceline.planning.plan import Action, Apply, Create, Delete, Key, Manifest
+from paceline.planning.plan import Action, Amend, Apply, Create, Delete, Key, Manifest
 
 _MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 _APPLY: Final = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
@@ -66,6 +66,8 @@ class Executor:
                     await self._apply(key, action)
                 case Delete():
                     await self._delete(key, action)
+                case Amend():
+                    await self._amend(key, action)
                 case _:
                     assert_never(action)
             done()
@@ -128,6 +130,22 @@ class Executor:
         body = {**action.manifest, "metadata": {**meta, **precondition}}
         ticket = self._begin(key, kind, action.manifest)
         await self._finish(ticket, "apply", "PATCH", path, query=_APPLY, body=body, content_type=apiserver.APPLY_PATCH)
+
+    async def _amend(self, key: Key, action: Amend) -> None:
+        """Patch another's object; the version in the patch makes the API server refuse it if it has changed."""
+        path = apiserver.item(action.kind, action.namespace, action.name)
+        meta = {**action.patch.get("metadata", {}), "uid": action.uid, "resourceVersion": action.resource_version}
+        if action.is_last:
+            live = await self._server.request("GET", path)
+            entries = [one for one in live["metadata"].get("managedFields") or [] if not _is_our_create(one)]
+            # An empty list would leave the entries as they are; a list of one empty entry takes them away.
+            meta["managedFields"] = entries or [{}]
+        place = (action.kind, action.namespace, action.name)
+        ticket = self._fresh.begin(key, place=place, cached=self._cached(*place), now=self._clock.monotonic())
+        body = {**action.patch, "metadata": meta}
+        await self._finish(
+            ticket, "patch", "PATCH", path, query=_MANAGER, body=body, content_type=apiserver.MERGE_PATCH
+        )
 
     async def _delete(self, key: Key, action: Delete) -> None:
         preconditions = {"uid": action.uid}

@@ -46,8 +46,8 @@ class Sink(Protocol):
 
 
 def selector(kind: Kind) -> str:
-    """Return the label selector of a kind: all of our own resources, and the children that we made."""
-    return "" if kind in kinds.OURS else f"{names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"
+    """Return the label selector of a kind: all of our own resources and of others', and the children that we made."""
+    return "" if kind in (*kinds.OURS, *kinds.FOREIGN) else f"{names.LABEL_MANAGED_BY}={names.FIELD_MANAGER}"
 
 
 class Reflector:
@@ -73,6 +73,8 @@ class Reflector:
         """Whether the last list was denied: the permission may come later."""
         self.told_to = 0
         """Version up to which everything was told, as a number: a list's, an event's or a bookmark's."""
+        self.is_absent = False
+        """Whether the cluster had no such kind when it was last asked."""
         self._server = server
         self._cache = store
         self._fresh = fresh
@@ -119,6 +121,7 @@ class Reflector:
         """Wait, then list again: after an error nobody knows what the watch has missed."""
         self._version = None
         self.is_refused = isinstance(error, errors.RefusedError)
+        self.is_absent = isinstance(error, errors.NotFoundError)
         delay = min(_RETRY_S[1], _RETRY_S[0] * 2.0**self._failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         self._failures = min(self._failures + 1, 16)
         self._log.warning("watch_failed", **{logs.ERROR: str(error), logs.RETRY_S: round(delay, 2)})
@@ -143,7 +146,7 @@ class Reflector:
         self._note(page["metadata"])
         self._metrics.relists.labels(kind=self.kind.kind).inc()
         self._log.info("cache_listed", **{logs.COUNT: len(objects), logs.REVISION: self._version})
-        self.is_synced, self.is_refused = True, False
+        self.is_synced, self.is_refused, self.is_absent = True, False, False
 
     async def _watch(self, version: str) -> None:
         query = {

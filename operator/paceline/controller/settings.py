@@ -73,6 +73,9 @@ class Settings(pydantic.BaseModel):
     """Whether to watch nodes, and pods with devices, in the whole cluster, to know of free GPUs before a pod is made.
     Without it, or without the permission, scheduling deadlines alone decide."""
 
+    gateway: bool = False
+    """Whether to watch HTTPRoutes of the Gateway API, and to write the weights in those that resources name."""
+
     poll_interval: Seconds = 5.0
     """Between two questions to one pod for its progress."""
     scrape_interval: Seconds = 15.0

@@ -7,7 +7,7 @@ from paceline.controller import cache, poller
 from paceline.planning import fleet as devices
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Manifest
-from paceline.planning.view import Warned
+from paceline.planning.view import Sight, Warned
 
 
 class CacheView:
@@ -20,10 +20,20 @@ class CacheView:
         heard: poller.Heard,
         fleet: devices.Fleet | None = None,
         told: Mapping[Kind, int] | None = None,
+        sights: Mapping[str, Sight] | None = None,
     ) -> None:
-        """Start with no questions asked; ``told`` is what ``told_to`` returns, taken before anything is looked at."""
+        """Start with no questions asked.
+
+        Args:
+            known: what the watches told.
+            heard: what pods said.
+            fleet: nodes and who holds their devices.
+            told: what ``told_to`` returns, taken before anything is looked at.
+            sights: by the name of a foreign kind.
+        """
         self._fleet = fleet
         self._told = told or {}
+        self._sights = sights or {}
         self._cache = known
         self._heard = heard
         self._single: dict[tuple[str, str, str], Manifest | None] = {}
@@ -68,6 +78,10 @@ class CacheView:
     def told_to(self, kind: Kind) -> int | None:
         """Return the version up to which every watch of ``kind`` has told; None where one watch tells all of it."""
         return self._told.get(kind)
+
+    def sight(self, kind: Kind) -> Sight:
+        """Return whether objects of a foreign kind can be seen."""
+        return self._sights.get(kind.kind, Sight.OFF)
 
     def fleet(self) -> devices.Fleet | None:
         """Return nodes and who holds their devices; None where the operator may not see nodes."""

@@ -42,9 +42,12 @@ NODE: Final = Kind(api_version="v1", kind="Node", plural="nodes", namespaced=Fal
 # Likewise: of a volume that one node holds alone, the devices of others are of no use.
 PERSISTENT_VOLUME_CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
 POD_DISRUPTION_BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets")
+HTTP_ROUTE: Final = Kind(api_version="gateway.networking.k8s.io/v1", kind="HTTPRoute", plural="httproutes")
 ENDPOINT_SLICE: Final = Kind(api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices")
 
 OURS: Final = (SPECULATIVE_DEPLOYMENT, DRAFT_TRAINING_JOB)
 # Watched through our own cache, narrowed to objects that carry our managed-by label.
 CHILDREN: Final = (DEPLOYMENT, CONTROLLER_REVISION, JOB, POD, SERVICE, CONFIG_MAP, POD_DISRUPTION_BUDGET)
-BY_KIND: Final = {kind.kind: kind for kind in (*OURS, *CHILDREN, REPLICA_SET, ENDPOINT_SLICE)}
+# Other people's objects, which the cluster may not have, nor the operator be allowed to see.
+FOREIGN: Final = (HTTP_ROUTE,)
+BY_KIND: Final = {kind.kind: kind for kind in (*OURS, *CHILDREN, *FOREIGN, REPLICA_SET, ENDPOINT_SLICE)}

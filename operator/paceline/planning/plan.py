@@ -51,7 +51,26 @@ class Delete:
     propagation: Literal["Background", "Foreground"] = "Background"
 
 
-Action: TypeAlias = Create | Apply | Delete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amend:
+    """Change some fields of an object that belongs to somebody else, in the very version that was seen.
+
+    A merge patch, so lists in it are whole. An apply would not do: it owns what it sets, and removes a list that it
+    owns when it lets go.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    patch: Manifest
+    is_last: bool = False
+    """Whether nothing of ours is left with it: what we own of the object is given up, so that its owner's next apply
+    meets no conflict with us."""
+
+
+Action: TypeAlias = Create | Apply | Delete | Amend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, Protocol
 
 from paceline.api import stages
@@ -27,6 +28,16 @@ class Warned:
 
     reason: str
     message: str
+
+
+class Sight(StrEnum):
+    """Whether objects of a foreign kind can be seen."""
+
+    SEEN = "Seen"
+    OFF = "Off"  # the operator is not told to watch them
+    ABSENT = "Absent"  # the cluster has no such kind
+    REFUSED = "Refused"  # the operator may not
+    AWAITED = "Awaited"  # the first list is still to come
 
 
 class View(Protocol):
@@ -57,6 +68,10 @@ class View(Protocol):
 
         One watch tells in the order of the writes, so whoever sees an object sees all that was written before it.
         """
+        ...
+
+    def sight(self, kind: Kind) -> Sight:
+        """Return whether objects of a kind of ``kinds.FOREIGN`` can be seen; none are listed while they cannot."""
         ...
 
     def fleet(self) -> fleet.Fleet | None:
