@@ -5,6 +5,7 @@ kube-proxy, the kubelet's probes and its last seconds of a pod.
 """
 
 import asyncio
+import collections
 import contextlib
 import os
 import statistics
@@ -260,3 +261,45 @@ async def history(api, place):
     """Return the rollouts' records, oldest first."""
     found = [one for one in await api.items(kinds.CONFIG_MAP, place) if records.KEY in (one.get("data") or {})]
     return sorted((records.read(one).record for one in found), key=lambda one: one.number)
+
+
+async def test_no_request_is_lost_while_a_candidate_gets_its_shares(cluster, api, place, tmp_path):
+    """A third by one pod of three, half by two of four, then all; users ask all along, and both sides answer."""
+    steps = [{"weight": 33, "pause": "4s"}, {"weight": 50, "pause": "4s"}]
+    manifest = served.resource(place, BEHAVIOUR)
+    manifest["spec"]["rollout"]["steps"] = steps
+    shares = set()
+
+    def is_half(status):
+        shares.add((status.get("rollout") or {}).get("weight", 0))
+        return 50 in shares
+
+    async with (
+        serving(cluster, api, place, tmp_path, manifest) as url,
+        users.using(url, users.Crowd(concurrency=3, max_tokens=24)) as tally,
+    ):
+        await ask_for(api, place, served.ngram(3))
+        await reached(api, place, is_half)
+        pods = await frontpods.ready(api, place, "standin", count=4)
+        before = await asked_by_revision(pods)
+        await tally.more(40)
+        after = await asked_by_revision(pods)
+        await reached(api, place, ended("Promoted"))
+        await only(api, place, "Ngram")
+
+    assert 33 in shares
+    assert len(after) == 2
+    assert all(after[revision] > before[revision] for revision in after)
+    assert tally.lost == []
+    assert tally.all_accounted_for
+
+
+async def asked_by_revision(pods):
+    """Return how many completions were asked of pods, by their revision."""
+    found = collections.Counter()
+    async with aiohttp.ClientSession() as session:
+        for pod in pods:
+            answer = await session.get(f"http://{pod['status']['podIP']}:8000/standin")
+            told = await answer.json(content_type=None)
+            found[pod["metadata"]["labels"][names.LABEL_REVISION]] += sum(one["asked"] for one in told.values())
+    return found

@@ -11,7 +11,7 @@ from paceline.api.measurement import Decision, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
 from paceline.planning import kinds, plan
 from paceline.rollout import records, workloads
-from rollout import builders
+from rollout import builders, gateway
 
 _LONGEST_NAME = 63
 
@@ -83,13 +83,14 @@ class Rules:
         self.check_service()
         if sees_all:
             self.check_capacity(action)
+            self.check_route(action)
         self.check_candidates(action)
         self.check_records()
         self.check_templates()
 
     def check_manifest(self, action: plan.Action) -> None:
         """What is made is ours, can be seen by our own watches, and has a name that every label can hold."""
-        if isinstance(action, plan.Delete):
+        if isinstance(action, plan.Delete | plan.Amend):
             return
         meta = action.manifest["metadata"]
         assert meta["labels"][names.LABEL_MANAGED_BY] == names.FIELD_MANAGER
@@ -114,6 +115,20 @@ class Rules:
     def _asked_again(self, history: records.History) -> bool:
         """Whether the open rollout was opened because a person asked for a refused revision again."""
         return bool(history.open and any(one.startswith("retry=") for one in history.open.record.handled))
+
+    def check_route(self, action: plan.Action) -> None:
+        """A weight goes to a revision with a ready pod only: to the one under way, or to one that has won."""
+        if not isinstance(action, plan.Amend) or "spec" not in action.patch:
+            return
+        ready = {_revision(pod) for pod in self.server.all(kinds.POD) if is_ready(pod)}
+        behind = {one["metadata"]["name"]: _revision(one) for one in self.server.all(kinds.SERVICE)}
+        history = self.history()
+        under_way = {history.stable, history.open.record.candidate if history.open else ""}
+        for rule in action.patch["spec"]["rules"]:
+            for one in rule["backendRefs"]:
+                if one["weight"] and one["name"] != builders.NAME:
+                    assert behind[one["name"]] in ready, "a revision without an endpoint has a weight"
+                    assert self.forgotten or behind[one["name"]] in {names.short(digest) for digest in under_way}
 
     def check_capacity(self, action: plan.Action) -> None:
         """No write of ours takes a ready endpoint from users, but for what the strategy and the spec allow."""
@@ -190,6 +205,10 @@ class Rules:
             "what was rejected serves on"
         )
         assert opened is None or opened.decision is not Decision.PROMOTED
+        if opened is None:
+            for route in self.server.all(kinds.HTTP_ROUTE):
+                assert route["spec"] == gateway.route()["spec"], "a candidate is left in a user's route"
+                assert route["metadata"]["annotations"] == gateway.route()["metadata"]["annotations"]
 
 
 def floor(spec: Mapping[str, Any]) -> int:
@@ -226,6 +245,7 @@ def _pods(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(action: plan.Action) -> str:
-    if isinstance(action, plan.Delete):
-        return f"deleting {action.kind.kind} {action.name}"
+    if isinstance(action, plan.Delete | plan.Amend):
+        verb = "deleting" if isinstance(action, plan.Delete) else "amending"
+        return f"{verb} {action.kind.kind} {action.name}"
     return f"writing {action.manifest['kind']} {action.manifest['metadata']['name']}"

@@ -18,7 +18,7 @@ from machine.engines import LAST_WORDS, Engines
 from paceline.api import base, names
 from paceline.api.speculativedeployment import GuardSpec, RolloutSpec, TrafficSpec
 from paceline.planning import kinds
-from rollout import builders
+from rollout import builders, gateway
 
 TITLES = ("None", "EAGLE3 k=3", "EAGLE3 k=5", "Ngram k=4", "Suffix k=8")
 SPECULATIONS = (
@@ -77,6 +77,7 @@ class Rollouts(trouble.Trouble):
         policy=POLICIES,
         sees_nodes=st.booleans(),
         steps=st.sampled_from(STEPS),
+        routed=st.booleans(),
     )
     def begin(
         self,
@@ -86,8 +87,9 @@ class Rollouts(trouble.Trouble):
         policy: Mapping[str, Any],
         sees_nodes: bool,
         steps: list[dict[str, Any]],
+        routed: bool,
     ) -> None:
-        """Start with a new resource, or with one whose head has been promoted; with sight of nodes or without."""
+        """Start with a new resource or a promoted head; with sight of nodes or without; with a route, or without."""
         self.sim.watches.nodes = lambda: self.sim.kubelet.nodes if sees_nodes else None
         if served:
             self.come_to_rest()
@@ -98,6 +100,9 @@ class Rollouts(trouble.Trouble):
             # Behind the front Service alone a share takes two replicas and somebody who asks.
             self.engines.users = builders.Users()
             self.edit(rollout={"steps": steps}, replicas=2)
+            if routed:
+                self.write_route()
+                self.edit(traffic={"httpRoute": {"name": gateway.NAME}})
 
     # -- the operator
 
@@ -145,6 +150,16 @@ class Rollouts(trouble.Trouble):
     def edit_steps(self, *, steps: list[dict[str, Any]]) -> None:
         """Ask for shares of users' traffic before a promotion, or for none."""
         self.edit(rollout={"steps": steps})
+
+    @stateful.rule()
+    def write_route(self) -> None:
+        """Write the user's route as it is meant to be, whatever stands in it."""
+        self.sim.server.put(gateway.answer(gateway.route()))
+
+    @stateful.rule()
+    def take_route_away(self) -> None:
+        """Delete the route."""
+        self.sim.server.drop(kinds.HTTP_ROUTE.kind, gateway.NAME)
 
     @stateful.rule()
     def revert(self) -> None:

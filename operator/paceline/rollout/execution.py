@@ -23,6 +23,7 @@ from paceline.rollout import (
     records,
     resolve,
     revisions,
+    routing,
     status,
     suspicion,
     turns,
@@ -57,17 +58,20 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     made = _missing_revisions(seen, after, answer)
     draft.actions += made
     draft.actions += _stored(seen, after, step, made)
+    weighed = routing.carry_out(seen, after, now)
+    draft.actions += weighed.withdrawals
     # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
     draft.actions += step.actions
     draft.actions += front.actions(seen, after, now)
+    draft.actions += weighed.actions
     draft.actions += disruption.actions(seen)
     draft.actions += analysis.superfluous(seen, step.job)
     draft.actions += answer.found.clean_up
     draft.actions += _forgotten(seen, after, answer.goal)
     watches = _GUARD_S if answer.watched is not None else None
-    for wait in (step.look_again_s, draining_s, answer.found.look_again_s, watches):
+    for wait in (step.look_again_s, draining_s, weighed.look_again_s, answer.found.look_again_s, watches):
         if wait is not None:
             draft.look_again(wait)
     told, draft.events = status.project(seen, after, answer.resolution, watched=answer.watched, step=step, now=now)

@@ -9,7 +9,7 @@ from paceline.api.speculativedeployment import SpeculativeDeployment
 from paceline.capacity import ledger
 from paceline.planning import fleet, kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import parts, podview, records, revisions, workloads
+from paceline.rollout import parts, podview, records, revisions, routes, workloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,11 @@ class Observed:
     """By short hash of the revision; a measuring copy by ``workloads.copy_key`` of it."""
     front: parts.Front | None
     """None before the first promotion."""
+    backends: Mapping[str, parts.Backend] = field(default_factory=dict)
+    """Services of single revisions, by short hash."""
+    http_routes: Mapping[str, routes.Route] = field(default_factory=dict)
+    """The HTTPRoute that the spec names, and those that still hold something of ours, by name."""
+    route_sight: views.Sight = views.Sight.OFF
     budget: parts.Budget | None = None
     inspections: Mapping[str, parts.Work] = field(default_factory=dict)
     probes: Mapping[str, parts.Work] = field(default_factory=dict)
@@ -82,6 +87,9 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
         history=history,
         servers=servers,
         front=front,
+        backends=parts.backends(view.owned(kinds.SERVICE, owner.uid)),
+        http_routes=_routes(view, owner),
+        route_sight=view.sight(kinds.HTTP_ROUTE),
         budget=parts.budget(view.owned(kinds.POD_DISRUPTION_BUDGET, owner.uid)),
         inspections=parts.works(jobs, workloads.INSPECT, pods.get(workloads.INSPECT, ())),
         probes=probes,
@@ -144,3 +152,13 @@ def _revisions(
         else:
             known[revision.digest] = revision
     return known, tuple(damaged)
+
+
+def _routes(view: views.View, owner: workloads.Owner) -> dict[str, routes.Route]:
+    named, mark = owner.spec.traffic.http_route, routes.annotation(owner)
+    found = [
+        routes.read(one, owner)
+        for one in view.listed(kinds.HTTP_ROUTE, owner.namespace)
+        if (named and plan.metadata(one)["name"] == named.name) or mark in (plan.metadata(one).get("annotations") or {})
+    ]
+    return {one.name: one for one in found}

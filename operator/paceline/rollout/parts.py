@@ -73,6 +73,15 @@ class Front:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """The Service of one revision alone."""
+
+    name: str
+    uid: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The PodDisruptionBudget of what serves."""
 
@@ -201,6 +210,19 @@ def front(service: plan.Manifest | None, owner_uid: str) -> Front | None:
         port=int(spec["ports"][0]["port"]) if spec.get("ports") else 0,
         selector=spec.get("selector") or {},
     )
+
+
+def backends(manifests: Sequence[plan.Manifest]) -> dict[str, Backend]:
+    """Return the Services of single revisions, by short hash."""
+    found = [one for one in manifests if podview.label(one, names.LABEL_PART) == workloads.BACKEND]
+    return {
+        podview.label(one, names.LABEL_REVISION): Backend(
+            name=plan.metadata(one)["name"],
+            uid=plan.metadata(one)["uid"],
+            port=int(one["spec"]["ports"][0]["port"]) if one["spec"].get("ports") else 0,
+        )
+        for one in found
+    }
 
 
 def budget(manifests: Sequence[plan.Manifest]) -> Budget | None:

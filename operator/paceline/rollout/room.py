@@ -12,7 +12,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.engines import registry
 from paceline.planning import kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import endings, guard, observe, readiness, reconcile, status, workloads
+from paceline.rollout import endings, guard, observe, readiness, reconcile, routes, status, workloads
 from paceline.workloads import engines
 
 # A volume's warning is repeated in one event; a pod has a handful.
@@ -46,12 +46,14 @@ class Rollout:
         return reconcile.reconcile(seen, _training_job(view, seen), now)
 
     def dependents(self, view: views.View, changed: plan.Manifest) -> Sequence[plan.Key]:
-        """Return the resource a pod works for, and those that wait for a training job."""
+        """Return the resource a pod works for, and those that wait for a training job or weigh a route."""
         meta = plan.metadata(changed)
         if changed["kind"] == kinds.POD.kind:
             owner = (meta.get("annotations") or {}).get(workloads.ANNOTATION_OWNER)
             ours = names.LABEL_DEPLOYMENT in (meta.get("labels") or {})
             return [_key(meta["namespace"], owner)] if owner and ours else []
+        if changed["kind"] == kinds.HTTP_ROUTE.kind:
+            return [_key(meta["namespace"], one) for one in _weighting(view, changed)]
         if changed["kind"] != kinds.DRAFT_TRAINING_JOB.kind:
             return []
         return [
@@ -87,6 +89,18 @@ def _referred_job(manifest: plan.Manifest) -> str | None:
     speculation = (manifest.get("spec") or {}).get("speculation") or {}
     name: str | None = (speculation.get("trainingJobRef") or {}).get("name")
     return name
+
+
+def _weighting(view: views.View, route: plan.Manifest) -> Sequence[str]:
+    """Return the resources that name an HTTPRoute, and those that have left something on it."""
+    meta = plan.metadata(route)
+    marked = routes.owners(route)
+    named = [
+        str(plan.metadata(one)["name"])
+        for one in view.listed(kinds.SPECULATIVE_DEPLOYMENT, meta["namespace"])
+        if (((one.get("spec") or {}).get("traffic") or {}).get("httpRoute") or {}).get("name") == meta["name"]
+    ]
+    return sorted({*marked, *named})
 
 
 def _training_job(view: views.View, seen: observe.Observed) -> plan.Manifest | None:

@@ -8,7 +8,7 @@ from paceline.api.measurement import Purpose
 from paceline.api.rolloutstatus import RevisionStatus
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
 from paceline.planning import conditions, plan
-from paceline.rollout import observe, records, resolve, standing, suspicion, told, workloads
+from paceline.rollout import observe, records, resolve, routing, standing, suspicion, told, workloads
 from paceline.rollout.steps import Step
 
 
@@ -32,6 +32,9 @@ def project(
     ]
     if watched is not None:
         said.append(told.suspect(history, watched))
+    routed = routing.describe(seen, history, now)
+    if routed is not None:
+        said.append(told.said(ConditionType.ROUTED, routed.is_fine, routed.reason, routed.message))
     merged, events = conditions.merge(seen.status.get("conditions") or (), said, generation=seen.generation, now=now)
     front = names.front(seen.owner.name)
     revision = seen.revisions.get(stable)

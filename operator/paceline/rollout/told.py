@@ -45,6 +45,11 @@ _WARNINGS: Final = frozenset(
         RolloutReason.REQUEST_ERRORS,
         RolloutReason.ACCEPTANCE_FELL,
         RolloutReason.HELD,
+        RolloutReason.ROUTES_UNSEEN,
+        RolloutReason.ROUTE_NOT_FOUND,
+        RolloutReason.ROUTE_UNFIT,
+        RolloutReason.ROUTE_NOT_ACCEPTED,
+        RolloutReason.ROUTE_CONFLICT,
     }
 )
 

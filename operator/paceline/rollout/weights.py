@@ -2,7 +2,8 @@
 
 The share is noted in the record before any traffic moves, so that a restart goes on at the same share; it is counted
 from the moment it was seen in place. Behind the front Service alone a share is made of whole replicas: the candidate
-gets as many as make it, stable keeps all of its own, and the Service selects both once no other server's pod is left. A
+gets as many as make it, stable keeps all of its own, and the Service selects both once no other server's pod is left.
+Where the spec names an HTTPRoute its weights make the share (``routing``), and the Service goes on selecting stable. A
 candidate that is taken back keeps its pods until its streams have ended.
 """
 
@@ -14,7 +15,7 @@ from paceline.api import base, names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, RolloutRecord, Seating
 from paceline.planning import conditions
-from paceline.rollout import exposure, handover, observe, readiness, records, rollback, steps, workloads
+from paceline.rollout import exposure, handover, observe, readiness, records, rollback, routing, steps, workloads
 from paceline.rollout.steps import Case, Step
 
 _AGAIN_S: Final = 15.0
@@ -38,7 +39,8 @@ class Share:
 def begin(case: Case, verdict: str) -> Step | None:
     """Return the step that notes the first share; None when there are no steps, or nothing to share with."""
     spec = case.seen.owner.spec
-    if not case.record.stable or spec.replicas <= 1 or case.record.seating is Seating.STOPPED:
+    can_share = spec.replicas > 1 or (spec.replicas == 1 and routing.is_on(case.seen))
+    if not case.record.stable or not can_share or case.record.seating is Seating.STOPPED:
         return None
     weight = _next(case, above=0)
     return _noted(case, weight, verdict=verdict) if weight else None
@@ -53,7 +55,23 @@ def advance(case: Case) -> Step | None:
         return rollback.reject(case, ready.reason, ready.message)
     if record.weight_since is None:
         return _until_in_place(case, ready, found)
-    since = conditions.parse_timestamp(record.weight_since)
+    off = _off_course(case, found)
+    return off or _watched(case, found, since=conditions.parse_timestamp(record.weight_since))
+
+
+def _off_course(case: Case, found: Share) -> Step | None:
+    """Return the step of a share that does not stand as it was seen in place; None while it does."""
+    record = case.record
+    if record.route != routing.name(case.seen):
+        # The spec has been edited: what makes the share now has to be in place first.
+        return _noted(case, record.weight, verdict=record.verdict)
+    obstacle = routing.obstacle(case)
+    return _hindered(case, found, obstacle) if obstacle is not None else None
+
+
+def _watched(case: Case, found: Share, *, since: float) -> Step | None:
+    """Return what users' traffic on the share leads to; None when it has been watched for long enough, as the last."""
+    record = case.record
     seen = exposure.of_candidate(case.seen, since=since)
     limit_ms = case.seen.owner.spec.rollout.analysis.users_ttft_limit_ms
     fault = exposure.fault(seen, ttft_limit_ms=limit_ms)
@@ -70,6 +88,8 @@ def advance(case: Case) -> Step | None:
 
 def share(seen: observe.Observed, record: RolloutRecord) -> Share:
     """Return what an open rollout's weight comes to: a candidate that has a place for one keeps to that."""
+    if routing.is_on(seen):
+        return Share(replicas=routing.replicas(seen, record), percent=routing.percent(seen, record))
     stable = max(1, seen.owner.spec.replicas - (1 if record.seating in _TAKEN else 0))
     if record.seating in {None, Seating.BESIDE}:
         return of_replicas(stable, record.weight)
@@ -89,7 +109,7 @@ def is_pool(seen: observe.Observed, history: records.History, now: float) -> boo
     A pod that was made just before its Deployment went may not be seen yet, hence the moment between.
     """
     record = history.open.record if history.open else None
-    if record is None or not record.weight or record.stable != history.stable:
+    if record is None or not record.weight or record.stable != history.stable or routing.is_on(seen):
         return False
     if seen.front is not None and seen.front.is_pool:
         # One of them may lose its endpoints for a while: the Service then leads to the other by itself.
@@ -115,6 +135,8 @@ def may_come(seen: observe.Observed, key: str) -> bool:
 
 def in_place(seen: observe.Observed, record: RolloutRecord) -> int:
     """Return the percent of users' traffic that the candidate has, as far as replicas can tell; 0 when it has none."""
+    if routing.is_on(seen):
+        return routing.shown(seen, record) if record.decision is None else 0
     shared = record.decision is None and record.weight and seen.front is not None and seen.front.is_pool
     return share(seen, record).percent if shared else 0
 
@@ -133,8 +155,9 @@ def draining_s(seen: observe.Observed, history: records.History, now: float) -> 
     if last is None or front is None or last.decided_at is None:
         return None
     decided_at = conditions.parse_timestamp(last.decided_at)
-    # Until the Service selects stable alone, users still come.
-    began = now if front.is_pool else max(front.selected_at, decided_at)
+    # Until the Service selects stable alone, and no route leads to the candidate, users still come.
+    still = front.is_pool or routing.leads_to(seen, last.candidate)
+    began = now if still else max(front.selected_at, decided_at, routing.left_at(seen, last.candidate))
     left = began + base.parse_duration(seen.owner.spec.rollout.deadlines.draining).total_seconds() - now
     return left if left > 0 else None
 
@@ -143,6 +166,7 @@ def _noted(case: Case, weight: int, *, verdict: str) -> Step:
     changed = {
         "weight": weight,
         "weight_since": None,
+        "route": "",
         "verdict": verdict[:1024],
         "waiting_since": conditions.timestamp(case.now),
     }
@@ -160,16 +184,31 @@ def _until_in_place(case: Case, ready: readiness.Readiness, found: Share) -> Ste
     """Return the wait for replicas and the Service; replicas that find no node are done without."""
     front = case.seen.front
     settled = isinstance(ready, readiness.Ready | readiness.Failed)
-    if settled and front is not None and front.is_pool:
-        record = case.record.model_copy(update={"weight_since": conditions.timestamp(case.now)})
+    if settled and (routing.is_in_place(case) if routing.is_on(case.seen) else front is not None and front.is_pool):
+        noted = {"weight_since": conditions.timestamp(case.now), "route": routing.name(case.seen)}
+        record = case.record.model_copy(update=noted)
         return Step(reason=RolloutReason.SHIFTING, message=_said(case, found), record=record)
-    limit = _limit(case)
+    obstacle, limit = routing.obstacle(case), _limit(case)
+    if obstacle is not None and obstacle.is_final:
+        return rollback.inconclusive(case, obstacle.message)
     if case.now >= limit:
         return rollback.inconclusive(case, "Its share of users' traffic was not in place in time.")
     if isinstance(ready, readiness.Waiting):
         return steps.waiting(ready, case.now)
     message = f"The front Service waits to select candidate {names.short(case.record.candidate)} beside stable."
+    if routing.is_on(case.seen):
+        message = obstacle.message if obstacle else f"HTTPRoute {routing.name(case.seen)} is being weighted."
     return Step(reason=RolloutReason.SHIFTING, message=message, look_again_s=min(_AGAIN_S, limit - case.now))
+
+
+def _hindered(case: Case, found: Share, obstacle: routing.Obstacle) -> Step:
+    """Return the wait for a route that cannot be weighted any more: what users see meanwhile proves nothing."""
+    since = conditions.parse_timestamp(case.record.weight_since or case.record.started_at)
+    limit = since + _pause_s(case) + base.parse_duration(case.deadlines.analysis).total_seconds()
+    if obstacle.is_final or case.now >= limit:
+        return rollback.inconclusive(case, f"While it had {found.percent} % of users' traffic: {obstacle.message}")
+    again_s = min(_AGAIN_S, limit - case.now)
+    return Step(reason=RolloutReason.SHIFTING, message=obstacle.message, look_again_s=again_s)
 
 
 def _watching(case: Case, found: Share, until: float) -> Step:

@@ -17,6 +17,8 @@ SERVER: Final = "server"
 # A measuring copy's pods: no Service selects this part, nor does the Deployment of the revision that is copied.
 COPY: Final = "copy"
 _COPY_MARK: Final = f"/{COPY}"
+# A Service of one revision alone, while a route may lead to it.
+BACKEND: Final = "backend"
 PROBE: Final = "probe"
 INSPECT: Final = "inspect"
 MAIN: Final = "main"
@@ -227,6 +229,27 @@ def front(owner: Owner, digest: str, *, decision: int, now: float, pool: bool = 
         "metadata": owner.metadata(names.front(owner.name), part="front", annotations=annotations),
         "spec": {
             "selector": selected,
+            "ports": [
+                {"name": "http", "port": owner.spec.traffic.port, "targetPort": "http", "protocol": "TCP"},
+            ],
+        },
+    }
+
+
+def backend_name(owner: Owner, short: str) -> str:
+    """Return the name of the Service of one revision, by its short hash."""
+    return names.child(owner.name, BACKEND, short)
+
+
+def backend(owner: Owner, digest: str) -> dict[str, Any]:
+    """Return the Service of one revision, for routes that lead to it beside the front Service."""
+    short = names.short(digest)
+    return {
+        "apiVersion": kinds.SERVICE.api_version,
+        "kind": kinds.SERVICE.kind,
+        "metadata": owner.metadata(backend_name(owner, short), part=BACKEND, revision=short),
+        "spec": {
+            "selector": selector(owner, digest),
             "ports": [
                 {"name": "http", "port": owner.spec.traffic.port, "targetPort": "http", "protocol": "TCP"},
             ],
