@@ -116,13 +116,13 @@ def read(manifest: plan.Manifest, owner: workloads.Owner) -> Route:
 
 def weighted(route: Route, owner: workloads.Owner, *, revision: str, percent: int, now: float) -> plan.Amend:
     """Return the patch by which a revision has ``percent`` of what the front Service's rules carry."""
-    mark = route.mark
+    mark = route.mark if route.mark and route.mark.revision == revision else None
     own = [_weight(front) for rule in route.led if (front := _front(route.rules[rule], owner)) is not None]
     made = Mark(
         deployment=owner.name,
         revision=revision,
         percent=percent,
-        highest=max(percent, mark.highest if mark and mark.revision == revision else 0),
+        highest=max(percent, mark.highest if mark else 0),
         since=conditions.timestamp(now),
         before=mark.before if mark else own,
     )
