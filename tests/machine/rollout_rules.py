@@ -126,7 +126,7 @@ class Rules:
         under_way = {history.stable, history.open.record.candidate if history.open else ""}
         for rule in action.patch["spec"]["rules"]:
             for one in rule["backendRefs"]:
-                if one["weight"] and one["name"] != builders.NAME:
+                if one["weight"] and one["name"].startswith(f"{builders.NAME}-{workloads.BACKEND}-"):
                     assert behind[one["name"]] in ready, "a revision without an endpoint has a weight"
                     assert self.forgotten or behind[one["name"]] in {names.short(digest) for digest in under_way}
 
