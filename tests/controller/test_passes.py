@@ -27,6 +27,14 @@ class TwoWrites:
         return ()
 
 
+class Hasty(TwoWrites):
+    """A room that has nothing to do, and wants to look again at once."""
+
+    def reconcile(self, _view, _key, _now):
+        """Return the wish alone."""
+        return Plan(requeue_after_s=0.0)
+
+
 @pytest.fixture
 def server():
     """Return an empty API server."""
@@ -105,3 +113,13 @@ async def test_pass_that_only_took_over_is_repeated_when_it_shows_and_counts_as_
     assert not any(verb == "PATCH" and where.endswith("/status") for verb, where in server.writes)
     one.caught_up(builders.KEY)
     assert work.depth() == 1
+
+
+@pytest.mark.parametrize("room", [Hasty()])
+async def test_room_that_wants_to_look_again_at_once_is_put_off(work, one):
+    """A wait that is over, while nothing follows from it, would keep the process busy for ever."""
+    work._clock.now += 1000.0
+    await work.take()
+    await one.run(builders.KEY)
+    work.done(builders.KEY)
+    assert work._schedule.take(work._clock.monotonic()) is None

@@ -17,7 +17,7 @@ from paceline.api import base
 
 _MOST = 40
 """Larger counts differ from this one in nothing but time."""
-DURATIONS = ("30s", "5m", "20m", "1h")
+DURATIONS = ("0s", "30s", "5m", "20m", "1h")
 
 
 def variants(model: type[pydantic.BaseModel], *, leave: frozenset[str] = frozenset()) -> st.SearchStrategy[dict]:

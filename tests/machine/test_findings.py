@@ -60,3 +60,12 @@ def test_configuration_deleted_before_its_pod_starts_is_made_again():
     sim.settle(within_s=20_000.0, quiet_s=5_000.0)
     assert sim.resource["status"]["phase"] == "Complete"
     rules.check_rest(sim.operator.decide(sim.watches.picture()), sim.resource)
+
+
+def test_forgotten_pause_delays_the_guard_once(sim):
+    """A pause that outlasted its deadline is done with: the next confirmation replaces the head that does not start."""
+    sim.annotate({"paceline.dev/pause": sim.resource["status"]["stable"]["hash"]})
+    sim.programs.crashing.add("EAGLE3 k=3")
+    sim.kubelet.stir()
+    sim.settle(within_s=5 * 86_400.0, quiet_s=100_000.0)
+    assert servers(sim) == ["None"]

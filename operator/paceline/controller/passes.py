@@ -24,6 +24,8 @@ from paceline.planning import plan as planning
 from paceline.planning.plan import Event, Key, Manifest, Plan
 from paceline.planning.view import PodPoll, Room
 
+# However soon a room wants to look again: one that is wrong about it must not keep the process busy.
+_SOONEST_S: Final = 0.1
 # Both kinds spell these reasons alike.
 _REASON: Final[Mapping[type[errors.PermanentError], str]] = {
     errors.ForeignObjectError: TrainingReason.FOREIGN_OBJECT,
@@ -113,7 +115,7 @@ class Passes:
             return Outcome.GONE
         outcome = await self._carry_out(key, resource, plan)
         if plan.requeue_after_s is not None:
-            tools.work.add_after(key, plan.requeue_after_s)
+            tools.work.add_after(key, max(plan.requeue_after_s, _SOONEST_S))
         return outcome
 
     def _postpone(self, key: Key) -> Outcome:

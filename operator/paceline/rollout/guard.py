@@ -19,6 +19,7 @@ from paceline.rollout.steps import Case, Step
 # After a confirmation that confirmed nothing, so many windows pass before the next, and twice as many after each more:
 # each costs the control's GPUs.
 PAUSE_WINDOWS: Final = 10
+SHORTEST_PAUSE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 24 * 3600.0
 _MOST_DOUBLINGS: Final = 16
 
@@ -82,7 +83,8 @@ def _confirmed_lately(seen: observe.Observed, now: float) -> bool:
         return False
     window = base.parse_duration(seen.owner.spec.guard.window).total_seconds()
     doubled = 1 << min(last.earlier_confirmations, _MOST_DOUBLINGS)
-    pause = min(PAUSE_WINDOWS * window * doubled, LONGEST_PAUSE_S)
+    # With guard.window: 0s one confirmation would follow the other without a pause.
+    pause = min(max(PAUSE_WINDOWS * window, SHORTEST_PAUSE_S) * doubled, LONGEST_PAUSE_S)
     return now < conditions.parse_timestamp(last.decided_at) + pause
 
 

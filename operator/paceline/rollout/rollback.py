@@ -11,10 +11,10 @@ from paceline.rollout import copies, halts, records, release
 from paceline.rollout.steps import Case, Step
 
 
-def reject(case: Case, reason: RolloutReason, message: str) -> Step:
+def reject(case: Case, reason: RolloutReason, message: str, *, handled: Sequence[str] = ()) -> Step:
     """Return the decision against the candidate: stable serves on, and the digest is remembered."""
     text = f"Candidate {names.short(case.record.candidate)} is rolled back: {message}"
-    return _decide(case, Decision.REJECTED, reason, text, serving=case.seen.history.stable)
+    return _decide(case, Decision.REJECTED, reason, text, serving=case.seen.history.stable, handled=handled)
 
 
 def abort(case: Case, reason: RolloutReason, message: str, *, handled: Sequence[str] = ()) -> Step:

@@ -57,8 +57,9 @@ def abort(case: Case) -> Step | None:
 def pause(case: Case) -> Step | None:
     """Return the step of a paused rollout, and of one that goes on again; None when nobody asked."""
     record, short = case.record, names.short(case.record.candidate)
-    if asked(case.seen, "pause", record.candidate):
-        return _paused(case)
+    token = asked(case.seen, "pause", record.candidate)
+    if token:
+        return _paused(case, token)
     if record.paused:
         resumed = {"paused": False, "halted_since": None, "waiting_since": conditions.timestamp(case.now)}
         return Step(
@@ -69,8 +70,12 @@ def pause(case: Case) -> Step | None:
     return None
 
 
-def _paused(case: Case) -> Step:
-    """Return the pause, which ends when it has kept GPUs for too long; a first baseline keeps none from anybody."""
+def _paused(case: Case, token: str) -> Step:
+    """Return the pause, which ends when it has kept GPUs for too long; a first baseline keeps none from anybody.
+
+    Once it has ended so, the annotation is done with: else it would pause the next rollout as well, and a head that the
+    guard means to replace would stay for as long as nobody looks.
+    """
     record, short = case.record, names.short(case.record.candidate)
     began = record.model_copy(
         update={"paused": True, "measuring_since": None, "halted_since": conditions.timestamp(case.now)}
@@ -79,8 +84,9 @@ def _paused(case: Case) -> Step:
     if record.paused and bounded and halts.is_over(case):
         message = "the pause outlasted rollout.deadlines.held."
         if record.purpose in {Purpose.BASELINE, Purpose.CANDIDATE}:
-            return rollback.reject(case, RolloutReason.HELD_DEADLINE_EXCEEDED, message)
-        return rollback.abort(case, RolloutReason.HELD_DEADLINE_EXCEEDED, f"Rollout {record.number} ends: {message}")
+            return rollback.reject(case, RolloutReason.HELD_DEADLINE_EXCEEDED, message, handled=[token])
+        said = f"Rollout {record.number} ends: {message}"
+        return rollback.abort(case, RolloutReason.HELD_DEADLINE_EXCEEDED, said, handled=[token])
     return Step(
         reason=RolloutReason.PAUSED,
         message=f"Candidate {short} is paused; remove annotation paceline.dev/pause to go on.",
