@@ -11,7 +11,9 @@ from rollout import builders
 @pytest.fixture
 def sim():
     """A SpeculativeDeployment whose head has been promoted, watched by the rules."""
-    made, made.rules = worlds.deployment(speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2})
+    made, made.rules = worlds.deployment(
+        {**builders.deployment(), "spec": worlds.spec()}, speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 1.2}
+    )
     made.settle(within_s=50_000.0, quiet_s=5_000.0)
     assert made.resource["status"]["speculation"] == "EAGLE3 k=3"
     return made
@@ -69,3 +71,19 @@ def test_forgotten_pause_delays_the_guard_once(sim):
     sim.kubelet.stir()
     sim.settle(within_s=5 * 86_400.0, quiet_s=100_000.0)
     assert servers(sim) == ["None"]
+
+
+@pytest.mark.parametrize("strategy", ["Auto", "Surge", "Replace"])
+@pytest.mark.parametrize("spare", [0, 1], ids=["full", "room"])
+def test_head_that_no_longer_starts_makes_way_for_its_control(sim, strategy, spare):
+    """It serves nobody, so neither the strategy nor a full cluster keeps users without service."""
+    edit(sim, rollout={**sim.resource["spec"]["rollout"], "strategy": strategy})
+    sim.watches.nodes = lambda: sim.kubelet.nodes
+    (used,) = {pod["spec"]["nodeName"] for pod in sim.server.all(kinds.POD)}
+    others = sorted(set(sim.kubelet.nodes) - {used})
+    sim.kubelet.nodes = {used: 8, **dict.fromkeys(others[:spare], 8)}
+    sim.programs.crashing.add("EAGLE3 k=3")
+    sim.kubelet.stir()
+    sim.settle(within_s=50_000.0, quiet_s=5_000.0)
+    assert servers(sim) == ["None"]
+    assert sim.condition("Available")["status"] == "True"

@@ -53,19 +53,12 @@ STEPS: tuple[list[dict[str, Any]], ...] = (
 QUIET_S = 2000.0
 
 
-def spec(**changes: Any) -> dict[str, Any]:
-    """Return a spec whose engines take a whole node."""
-    template = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
-    made = builders.spec(**changes)
-    return {**made, "engine": {**made["engine"], "podTemplate": template}}
-
-
 class Rollouts(trouble.Trouble):
     """One SpeculativeDeployment."""
 
     def __init__(self) -> None:
         super().__init__()
-        resource = {**builders.deployment(), "spec": spec()}
+        resource = {**builders.deployment(), "spec": worlds.spec()}
         self.sim, self.rules = worlds.deployment(
             resource, speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
         )
@@ -164,7 +157,7 @@ class Rollouts(trouble.Trouble):
     @stateful.rule()
     def revert(self) -> None:
         """Go back to what was asked for at first."""
-        self.sim.edit(spec())
+        self.sim.edit(worlds.spec())
 
     @stateful.rule(replicas=st.integers(0, 3))
     def scale(self, *, replicas: int) -> None:

@@ -14,6 +14,13 @@ from rollout import builders
 from training import builders as training
 
 
+def spec(**changes: Any) -> dict[str, Any]:
+    """Return a spec whose engines take a whole node."""
+    template = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    made = builders.spec(**changes)
+    return {**made, "engine": {**made["engine"], "podTemplate": template}}
+
+
 def deployment(
     resource: Mapping[str, Any] | None = None, *, speeds: Mapping[str, float]
 ) -> tuple[Simulation, rollout_rules.Rules]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from paceline.api import base, names
 from paceline.api.conditions import RolloutReason
-from paceline.api.measurement import Purpose, RolloutRecord
+from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.judge import comparison
 from paceline.judge import guard as judge
 from paceline.planning import conditions
@@ -129,6 +129,8 @@ def _refreshed(case: Case) -> Case:
 
 
 def _with_control(case: Case, control: readiness.Ready) -> Step:
+    if case.record.seating is Seating.STOPPED and case.record.released_at is not None:
+        return _replace(case, RolloutReason.ENGINE_FAILED, "its engine did not come up, and its place was needed.")
     stable = case.readiness(case.record.candidate, wanted=1)
     if isinstance(stable, readiness.Failed):
         return _replace(case, stable.reason, stable.message)

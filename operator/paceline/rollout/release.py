@@ -7,7 +7,7 @@ has to consent to losing the node; and it is noted before stable is scaled down,
 from typing import Final
 
 from paceline.api.conditions import RolloutReason
-from paceline.api.measurement import Seating
+from paceline.api.measurement import Purpose, Seating
 from paceline.planning import conditions
 from paceline.rollout import downtime, observe, podview, revisions
 from paceline.rollout.steps import Case, Step
@@ -34,6 +34,10 @@ def due(case: Case, digest: str) -> Step | None:
         return None
     waiting = next((pod for pod in server.pods if pod.scheduled_at is None and pod.unschedulable), None)
     if waiting is None or digest == record.stable:
+        return None
+    stable = case.seen.server(record.stable)
+    if record.purpose is Purpose.GUARD and record.seating is Seating.STOPPED and stable and stable.ready:
+        # It serves again: its only place is not given up on a suspicion.
         return None
     rival = _ahead_of(case.seen, waiting)
     if rival and not case.seen.owner.spec.rollout.replace_policy.allow_node_loss:

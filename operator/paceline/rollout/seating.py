@@ -20,6 +20,8 @@ from paceline.rollout.steps import Case, Step
 
 AGAIN_S: Final = 15.0
 _WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
+# What stable itself asks for: where a candidate goes, and what it may cost, says nothing of these.
+_OF_STABLE: Final = frozenset({Purpose.GUARD, Purpose.UNDO})
 _LACKS_NODE: Final = frozenset({RolloutReason.SCHEDULING, RolloutReason.INSUFFICIENT_GPU})
 
 
@@ -87,13 +89,16 @@ def _choose(case: Case) -> Seating | Lack:
         in_vain = volumes.in_vain(case, revision, min(found.fits, needed))
         if in_vain:
             return Lack(in_vain, in_vain=True)
-    if strategy is not Strategy.REPLACE:
+    if strategy is not Strategy.REPLACE or case.record.purpose in _OF_STABLE:
         if found is None or found.fits >= needed:
             return Seating.BESIDE
         if found.fits and case.record.purpose is Purpose.CANDIDATE:
             return Seating.SHARED
     lack = _lack(case, found, needed)
-    return lack if strategy is Strategy.SURGE else _in_stables_place(case, revision, found, lack)
+    # Whatever the strategy, a head that serves nobody any more makes way for its control.
+    repairs = case.record.purpose is Purpose.GUARD and not has_endpoint(case.seen)
+    in_place = strategy is not Strategy.SURGE or repairs
+    return _in_stables_place(case, revision, found, lack) if in_place else lack
 
 
 def _lack(case: Case, found: forecast.Forecast | None, needed: int) -> Lack:
@@ -121,7 +126,7 @@ def _in_stables_place(
         spare = (found.fits if found else 0) + 1
         needs_two = case.record.purpose is Purpose.CANDIDATE and _places(case) > spare
         return Seating.TAKEN_SHARED if needs_two else Seating.TAKEN
-    if case.record.purpose is Purpose.GUARD:
+    if case.record.purpose is Purpose.GUARD and has_endpoint(seen):
         short = names.short(case.record.stable)
         return Lack(
             f"{lack.message} Stable's only place is not given up on a suspicion, also with"
