@@ -14,6 +14,8 @@ from machine.server import Fault
 from machine.simulation import Simulation
 from paceline.planning import kinds
 
+pytestmark = [pytest.mark.timeout(900)]  # as the machines: it hangs no sooner on a busy computer
+
 WATCHED = [kind.kind for kind in (*kinds.OURS, *kinds.CHILDREN)]
 LONG_S = 100_000.0
 QUIET_S = 5_000.0
