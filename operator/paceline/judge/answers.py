@@ -6,7 +6,7 @@ it. A head of a foreign vocabulary, or a wrong sampler, agrees on next to nothin
 
 Both are compared band by band, and the differences added up by how many of the candidate's answers each band has. A
 yardstick taken from the one band where the control agrees least would rest on that band's answers alone, two a round at
-concurrency 1, and hold a plain fault for possible until the last round.
+concurrency 1: one of them that the control did not repeat would hide a plain fault for ten rounds.
 
 Sources: Newcombe, Statistics in Medicine 17 (1998) 873, method 10: bounds of a difference of two shares from Wilson's
 bounds of each; Zou and Donner, Statistics in Medicine 27 (2008) 1693, for sums of more than two.
