@@ -21,6 +21,7 @@ from paceline.planning.kinds import Kind
 NAMESPACES: Final = 10
 CLAIMS: Final = ("models", "work")
 _AT_ONCE: Final = 16
+_TRIES: Final = 60
 
 
 def deployment(number: int) -> dict[str, Any]:
@@ -80,9 +81,17 @@ async def make(api: harness.Api, *, deployments: range, jobs: range) -> None:
 
 
 async def ensure(api: harness.Api, kind: Kind, manifest: dict[str, Any]) -> None:
-    """Make an object, unless one of its name exists."""
-    with contextlib.suppress(errors.AlreadyExistsError):
-        await api.create(kind, manifest)
+    """Make an object, unless one of its name exists; an API server that has no time is asked again."""
+    for _ in range(_TRIES):
+        try:
+            await api.create(kind, manifest)
+        except errors.AlreadyExistsError:
+            return
+        except errors.UnavailableError:
+            await asyncio.sleep(1.0)
+        else:
+            return
+    raise SystemExit(f"{kind.kind} {manifest['metadata']['name']} could not be made in {_TRIES} tries")
 
 
 async def several(items: Iterator[Any], work: Callable[[Any], Any]) -> None:
