@@ -88,7 +88,7 @@ async def others(api: harness.Api, *, nodes: int, pods: int) -> None:
     async with asyncio.timeout(60):
         while not await _exists(api, account):  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.2)
-    await crowd.several(_pods(nodes, pods), lambda pod: crowd.ensure(api, kinds.POD, pod))
+    await crowd.several(pods_of(nodes, pods), lambda pod: crowd.ensure(api, kinds.POD, pod))
 
 
 async def _exists(api: harness.Api, path: str) -> bool:
@@ -99,7 +99,7 @@ async def _exists(api: harness.Api, path: str) -> bool:
     return True
 
 
-def _pods(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
+def pods_of(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
     """Yield pods as long as people's are: a main container and a sidecar, with settings, probes and volumes."""
     for number in range(pods):
         holds = number % 3 == 0 and number // 3 < nodes * _GPUS
