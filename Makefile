@@ -47,7 +47,7 @@ unit:  ## What needs neither a cluster nor the heavy environment: seconds.
 	@dev=$(DEV); "$$dev/python" -m pytest -m 'not cluster and not ml and not e2e' $(ARGS)
 
 .PHONY: chaos
-chaos:  ## Every fault one by one on the test bed: kills, a failing API server, lost nodes; many minutes.
+chaos: test-parts  ## Every fault one by one on the test bed: kills, a failing API server, lost nodes; many minutes.
 	@dev=$(DEV); "$$dev/python" -m pytest -m chaos $(ARGS)
 
 .PHONY: lint
