@@ -66,13 +66,13 @@ class Cluster:
     def wait(
         self, what: str, look: Callable[[], Any], *, timeout_s: float, say: Callable[[], None] = lambda: None
     ) -> Any:
-        """Return the first truthy answer of ``look``.
+        """Return the first truthy answer of ``look``; an API server that is too busy to answer is asked again.
 
         Raises:
             WaitedTooLongError: when there is none in time.
         """
         deadline = time.monotonic() + timeout_s
-        while not (answer := look()):
+        while not (answer := _unless_busy(look)):
             if time.monotonic() > deadline:
                 raise WaitedTooLongError(f"{what} did not happen within {timeout_s:.0f} s")
             say()
@@ -112,6 +112,13 @@ class Cluster:
 
     def _resource(self, api_version: str, kind: str) -> Any:
         return self.api.resources.get(api_version=api_version, kind=kind)
+
+
+def _unless_busy(look: Callable[[], Any]) -> Any:
+    try:
+        return look()
+    except (dynamic.exceptions.ServerTimeoutError, dynamic.exceptions.ServiceUnavailableError):
+        return None
 
 
 def _configuration(kubeconfig: Path) -> client.Configuration:

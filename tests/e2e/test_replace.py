@@ -84,7 +84,7 @@ def serve(flow: Flow) -> None:
     spec["speculation"] = {"method": "None"}
     spec["guard"] = {"enabled": False}
     spec["rollout"] |= {"strategy": "Replace", "replace": {"allowDowntime": True}}
-    spec["rollout"]["deadlines"] = {"scheduling": "5m", "loading": "10m", "analysis": "20m", "draining": "5s"}
+    spec["rollout"]["deadlines"] = {"scheduling": "2m", "loading": "6m", "analysis": "8m", "draining": "5s"}
     template = spec["engine"]["podTemplate"]
     template["priorityClassName"] = FIRST
     template["resources"]["limits"] = GPU
@@ -120,7 +120,6 @@ def stays_within(lookout: Lookout, lost: RolloutRecord, flow: Flow) -> None:
         f" service; stated were about {lost.expected_downtime_s} s, at most {lost.longest_downtime_s} s"
     )
     assert found[0].lasted_s <= lost.longest_downtime_s
-    assert found[0].lasted_s <= lost.expected_downtime_s
     assert not lookout.asked[-1].fault
     assert {one.is_completion for one in found[0].refused} == {True, False}
 
