@@ -88,3 +88,20 @@ async def test_without_permission_to_read_claims_the_devices_are_known_all_the_s
         known = one.look().fleet()
     assert known is not None
     assert known.nodes.keys() == {"gpu-1"}
+
+
+async def test_slowest_watch_tells_how_far_a_picture_of_several_namespaces_reaches() -> None:
+    """What one namespace has told says nothing of what another has not told yet; one watch alone tells all."""
+    server = fakeserver.FakeServer()
+    several = new_core(server, namespaces=(builders.NAMESPACE, "other"))
+    async with running(several):
+        await builders.eventually(lambda: several.is_synced)
+        before = several.look().told_to(kinds.CONFIG_MAP)
+        server.put(f"/api/v1/namespaces/{builders.NAMESPACE}/configmaps/child", builders.config_map())
+        store = several.cache.store(kinds.CONFIG_MAP)
+        await builders.eventually(lambda: store.get(builders.NAMESPACE, "child") is not None)
+        assert several.look().told_to(kinds.CONFIG_MAP) == before
+        server.put("/api/v1/namespaces/other/configmaps/child", builders.config_map())
+        await builders.eventually(lambda: several.look().told_to(kinds.CONFIG_MAP) != before)
+    alone = new_core(server, namespaces=(builders.NAMESPACE,), identity="other")
+    assert alone.look().told_to(kinds.CONFIG_MAP) is None

@@ -52,6 +52,16 @@ async def test_list_then_watch_keeps_the_cache_equal():
         await builders.eventually(lambda: held(world) == {})
 
 
+async def test_how_far_it_has_told_follows_lists_and_events():
+    """By that others know whether a picture of several watches is whole."""
+    server = fakeserver.FakeServer()
+    server.put(PATH, builders.config_map())
+    async with running(server) as (_, one):
+        assert one.told_to == 1
+        server.drop(PATH)
+        await builders.eventually(lambda: one.told_to == 2)
+
+
 async def test_ended_watch_goes_on_where_it_was():
     """No new list, and nothing that happened in between is missed."""
     server = fakeserver.FakeServer()

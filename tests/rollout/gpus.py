@@ -42,6 +42,8 @@ class GpuCluster(Cluster):
         self.others: dict[str, int] = {}
         self.claims: dict[tuple[str, str], str] = {}
         """Access modes of volume claims that one node or pod has alone, by namespace and name."""
+        self.told: dict[kinds.Kind, int] = {}
+        """How far the slowest of several watches has told; a kind that one watch tells is missing."""
         self.visible = visible
         """Whether the operator may see nodes."""
         self.thief = False
@@ -71,7 +73,7 @@ class GpuCluster(Cluster):
             holdings={one.uid: one for one in held if one},
             claims=self.claims,
         )
-        return replace(seen, devices=world)
+        return replace(seen, devices=world, told=self.told)
 
     def _node(self, name: str) -> dict[str, Any]:
         return {"metadata": {"name": name}, "status": {"allocatable": {GPU: str(self.nodes[name])}}}

@@ -190,3 +190,14 @@ def test_guard_on_a_full_node_says_in_its_condition_why_it_confirms_nothing() ->
     assert "Free a node for the control, or annotate paceline.dev/undo" in told["message"]
     assert cluster.serving() == HEAD
     assert cluster.least_ready == 1
+
+
+def test_nothing_is_granted_before_all_namespaces_have_told() -> None:
+    """Each may have a watch of its own: a claim that was made earlier elsewhere may still be on its way."""
+    cluster = baseline({"gpu-1": 8, "gpu-2": 8})
+    cluster.told[kinds.CONFIG_MAP] = 1
+    asked(cluster)
+    assert sizes(cluster) == {"None": 1}
+    assert "waits until the claims of all namespaces have been read" in cluster.condition("Progressing")["message"]
+    cluster.told.clear()
+    assert settled(cluster).serving() == HEAD
