@@ -25,7 +25,7 @@ case $kind in
   cpu)
     machine="2 CPU cores, vLLM 0.32.0, SmolLM2-135M"
     args='--max-model-len=1024'
-    bands=(1 4 8) load=(--requests-per-slot 3 --max-tokens 32) rounds=2 starts=4 rounds_a_start=1 start_limit=400
+    bands=(1 4 8) load=(--requests-per-slot 2 --max-tokens 24) rounds=3 starts=4 rounds_a_start=1 start_limit=400
     served=(4 8) asked=(8) prompts=24 tokens=24 pair=(none ngram3) pair_asked=(0 0 1) heats=(0.5)
     ;;
   *) echo "$kind is neither h200 nor cpu" >&2; exit 2 ;;
@@ -68,10 +68,10 @@ for step in "$@"; do
         --about "$machine; two starts without speculation, and one of them against itself" --out "$OUT/$kind-noise-equal.json"
       down
       ;;
-    speculating)  # and the control against itself: A B C C B A
+    speculating)
       up none ngram3 || continue
-      record 900 record_noise beside "${blocks[@]}" --arms 1 0 0 --rounds "$rounds" --model "$TARGET" \
-        --about "$machine; n-gram, 3 tokens, one server without speculation, and the same again" --out "$OUT/$kind-noise-ngram.json"
+      record 900 record_noise beside "${blocks[@]}" --arms 1 0 --rounds "$rounds" --model "$TARGET" \
+        --about "$machine; n-gram, 3 tokens, against no speculation" --out "$OUT/$kind-noise-ngram.json"
       ;;
     starts)  # one after the other, each alone
       down

@@ -220,7 +220,7 @@ def _recorded(only: str) -> list[noise.Recording]:
         ("H200, k=3, short blocks", old, ("k=3", "none")),
         ("CPU, n-gram against no speculation", "cpu-noise-ngram.json", ("ngram=3#0", "none#0")),
         ("CPU, two servers without speculation", "cpu-noise-equal.json", ("none#1", "none#0")),
-        ("CPU, one server against itself", "cpu-noise-ngram.json", ("none#0", "none#0-again")),
+        ("CPU, one server against itself", "cpu-noise-equal.json", ("none#0", "none#0-again")),
     )
     return [
         noise.read(RECORDINGS / file, name=name, arms=arms)
