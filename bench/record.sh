@@ -25,7 +25,7 @@ case $kind in
   cpu)
     machine="2 CPU cores, vLLM 0.32.0, SmolLM2-135M"
     args='--max-model-len=1024'
-    bands=(1 4 8) load=(--requests-per-slot 2 --max-tokens 24) rounds=3 starts=4 rounds_a_start=1 start_limit=400
+    bands=(1 4 8) load=(--requests-per-slot 2 --max-tokens 24) rounds=2 starts=4 rounds_a_start=1 start_limit=400
     served=(4 8) asked=(8) prompts=24 tokens=24 pair=(none ngram3) pair_asked=(0 0 1) heats=(0.5)
     ;;
   *) echo "$kind is neither h200 nor cpu" >&2; exit 2 ;;
