@@ -5,6 +5,7 @@ operator alone, however busy etcd and a real API server would make the machine.
 """
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -94,8 +95,9 @@ class MemoryApi:
     async def _watch(self, request: web.Request, path: str, query: dict[str, str]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        async for event in self._events(path, query):
-            await response.write(json.dumps(event).encode() + b"\n")
+        with contextlib.suppress(ConnectionResetError):  # whoever watched has gone
+            async for event in self._events(path, query):
+                await response.write(json.dumps(event).encode() + b"\n")
         return response
 
     async def _events(self, path: str, query: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
