@@ -106,7 +106,7 @@ def test_loser_gives_stable_its_place_back(speed: float, reason: str) -> None:
     assert (recovery.purpose, recovery.guard_of, recovery.reason) == (Purpose.RECOVERY, record.number, "Recovered")
     assert cluster.condition("Progressing")["reason"] == "Recovered"
     status = cluster.resource["status"]["rollout"]
-    assert (status["phase"], status["evidenceMode"]) == ("Recovered", "Alternating")
+    assert (status["phase"], status["strategy"], status["evidenceMode"]) == ("Recovered", "Replace", "Alternating")
     assert [one["against"] for one in status["comparisons"]] == ["Stable"]
     assert status["expectedDowntime"] == downtime.in_words(record.expected_downtime_s)
 

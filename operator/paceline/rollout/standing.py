@@ -59,7 +59,8 @@ def _phase(record: RolloutRecord, step: Step) -> str:
 def _strategy(record: RolloutRecord) -> str | None:
     if record.seating in {None, Seating.ASKED}:
         return None
-    return "Replace" if record.seating in release.SEATINGS or record.rolls else "Surge"
+    in_place = record.seating in release.SEATINGS or record.rolls or record.purpose is Purpose.RECOVERY
+    return "Replace" if in_place else "Surge"
 
 
 def _evidence_mode(record: RolloutRecord) -> str | None:
