@@ -15,8 +15,8 @@ from paceline.api.measurement import Decision
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 # Smaller than the demo's: enough for a head that wins on its own domain. At 1 it wins by most; at 4, where users come,
-# the break-even is far above what foreign prompts accept. More rounds than the demo has: they cost time only where noise
-# leaves the guard's measurement open.
+# the break-even is far above what foreign prompts accept. More rounds than the demo has: they cost time only where
+# noise leaves the guard's measurement open.
 RECIPE = workload.Recipe(
     train_prompts=180,
     probe_prompts=32,
