@@ -54,6 +54,39 @@ def test_earliest_of_two_delays_counts():
     assert due.next_due() is None
 
 
+def test_change_goes_before_looks_whose_time_has_come():
+    """An edit does not wait behind a thousand guards that look at their metrics."""
+    due = schedule()
+    due.add_at("guard", 1.0)
+    due.add_at("another guard", 1.0)
+    due.add("edited", 2.0)
+    assert [due.take(2.0) for _ in range(3)] == [("edited", 0.0), ("guard", 1.0), ("another guard", 1.0)]
+
+
+def test_look_that_waited_long_goes_before_changes():
+    """A deadline is noticed also where changes never end."""
+    due = schedule()
+    due.add_at("deadline", 0.0)
+    waited = []
+    for second in range(10):
+        due.add(f"change {second}", float(second))
+        found = due.take(float(second))
+        assert found is not None
+        waited.append(found[0])
+    assert waited.index("deadline") == queue.PATIENCE_S
+
+
+def test_change_of_a_key_whose_time_had_come_is_one_pass():
+    """A look and a change merge, and count as waiting since the look was due."""
+    due = schedule()
+    due.add_at("a", 1.0)
+    due.add_at("b", 1.0)
+    due.add("other", 1.5)
+    assert due.take(1.5) == ("other", 0.0)
+    due.add("b", 2.0)
+    assert [due.take(2.0), due.take(2.0), due.take(2.0)] == [("b", 1.0), ("a", 1.0), None]
+
+
 def test_failures_back_off_exponentially_up_to_the_limit():
     """A hopeless resource costs little."""
     due = schedule()

@@ -1,5 +1,9 @@
 """The work queue: a key is worked on at most once at a time, and again if it changed meanwhile.
 
+What changed goes before what merely came due: where a thousand guards look at their metrics every 15 seconds, a
+person's edit must not wait behind them. A look that has waited for ``PATIENCE_S`` goes first all the same, so that
+deadlines are noticed also where changes never end.
+
 ``Schedule`` holds the rules and knows no event loop, so that a test drives it by the clock alone; ``WorkQueue`` lets
 workers wait on it.
 """
@@ -10,11 +14,14 @@ import heapq
 import random
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from paceline.controller.clock import Clock
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+PATIENCE_S: Final = 5.0
+"""How long keys whose time has come let changes go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,8 @@ class Schedule(Generic[KeyT]):
     def __init__(self, *, backoff: Backoff) -> None:
         """Start empty."""
         self._backoff = backoff
-        self._ready: dict[KeyT, float] = {}  # since when; a dict keeps the order of arrival
+        self._changed: dict[KeyT, float] = {}  # ready, since when; a dict keeps the order of arrival
+        self._looks: dict[KeyT, float] = {}  # ready as well, but only because their time has come
         self._due: dict[KeyT, float] = {}  # the earliest future time asked for
         self._heap: list[tuple[float, int, KeyT]] = []  # may hold outdated entries; _due decides
         self._working: dict[KeyT, float] = {}
@@ -50,8 +58,8 @@ class Schedule(Generic[KeyT]):
         """Make ``key`` due at once; one that is in work is due again when that ends."""
         if key in self._working:
             self._dirty.add(key)
-        elif key not in self._ready:
-            self._ready[key] = now
+        elif key not in self._changed:
+            self._changed[key] = self._looks.pop(key, now)
 
     def add_at(self, key: KeyT, due: float) -> None:
         """Make ``key`` due at a time; the earliest of several times counts."""
@@ -72,12 +80,17 @@ class Schedule(Generic[KeyT]):
         self._failures.pop(key, None)
 
     def take(self, now: float) -> tuple[KeyT, float] | None:
-        """Return the key that has been ready longest, now in work, and how long it waited; None when none is ready."""
+        """Return the next key, now in work, and how long it was ready; None when none is.
+
+        Of changes, and of looks, the one that has been ready longest comes first.
+        """
         self._move_due(now)
-        if not self._ready:
+        impatient = next(iter(self._looks.values()), now) <= now - PATIENCE_S
+        ready = self._looks if impatient or not self._changed else self._changed
+        if not ready:
             return None
-        key = next(iter(self._ready))
-        since = self._ready.pop(key)
+        key = next(iter(ready))
+        since = ready.pop(key)
         self._working[key] = now
         # The pass about to start sees everything, so a wish to look again later is settled by it as well.
         self._due.pop(key, None)
@@ -88,7 +101,7 @@ class Schedule(Generic[KeyT]):
         self._working.pop(key, None)
         if key in self._dirty:
             self._dirty.discard(key)
-            self._ready[key] = now
+            self._changed[key] = now
 
     def next_due(self) -> float | None:
         """Return when the next delayed key is due."""
@@ -98,17 +111,21 @@ class Schedule(Generic[KeyT]):
 
     def depth(self) -> int:
         """Return how many keys are ready or in work."""
-        return len(self._ready) + len(self._working)
+        return len(self._changed) + len(self._looks) + len(self._working)
 
     def longest_wait(self, now: float) -> float:
         """Return the age of the oldest ready key, or of the longest work if that is more."""
-        return max((now - since for since in (*self._ready.values(), *self._working.values())), default=0.0)
+        since = (*self._changed.values(), *self._looks.values(), *self._working.values())
+        return max((now - one for one in since), default=0.0)
 
     def _move_due(self, now: float) -> None:
         while (due := self.next_due()) is not None and due <= now:
             key = heapq.heappop(self._heap)[2]
             del self._due[key]
-            self.add(key, now)
+            if key in self._working:
+                self._dirty.add(key)
+            elif key not in self._changed:
+                self._looks.setdefault(key, due)
 
 
 class WorkQueue(Generic[KeyT]):
