@@ -158,12 +158,13 @@ class Rules:
             assert living <= served | arms, f"arms of two rollouts at once: {sorted(living - served - arms)}"
 
     def check_records(self) -> None:
-        """Only the newest rollout is undecided, and what is decided stays so."""
+        """Only the newest rollout is undecided; what is decided stays so, and what is rejected is not to serve."""
         stored = [one.record for one in self.history().stored]
         assert all(one.decision is not None for one in stored[:-1])
         for one in stored:
             known = self.decisions.get(one.number)
             assert known is None or self.forgotten or (known.decision, known.serving) == (one.decision, one.serving)
+            assert one.decision is not Decision.REJECTED or one.serving != one.candidate, "a rejected revision is kept"
             if one.decision is not None:
                 self.decisions[one.number] = one
 
