@@ -206,6 +206,9 @@ class Rules:
             "what was rejected serves on"
         )
         assert opened is None or opened.decision is not Decision.PROMOTED
+        # One for which no node has room may be held for ever: it keeps nothing.
+        over = opened is None or opened.decision is not None or opened.capacity_held
+        assert over, f"it holds for ever: {told['Progressing']}"
         if opened is None:
             for route in self.server.all(kinds.HTTP_ROUTE):
                 assert route["spec"] == gateway.route()["spec"], "a candidate is left in a user's route"

@@ -113,8 +113,9 @@ class Simulation:
 
     def _newest_writes(self) -> list[str]:
         """Return what the operator wrote last, newest last."""
+        named = plan.Delete | plan.Amend
         return [
-            f"{type(one).__name__} {one.kind.kind if isinstance(one, plan.Delete) else one.manifest['kind']}"
+            f"{type(one).__name__} {one.kind.kind if isinstance(one, named) else one.manifest['kind']}"
             for one in self.server.written[-6:]
         ]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from machine import fields, sizes, trouble, worlds
 from machine.engines import LAST_WORDS, Engines
+from machine.kubelet import NODES
 from paceline.api import base, names
 from paceline.api.speculativedeployment import GuardSpec, RolloutSpec, TrafficSpec
 from paceline.planning import kinds
@@ -32,6 +33,8 @@ SPECULATIONS = (
     {"method": "Suffix", "numSpeculativeTokens": 8},
     {"method": "MLPSpeculator", "numSpeculativeTokens": 3, "draft": {"uri": "pvc://models/mlp"}},  # refused
 )
+NEVER_S = 1e9
+LAST_WISH = {"method": "Ngram", "numSpeculativeTokens": 9}
 IMAGES = ("vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.34.0")
 TARGETS = ("pvc://models/target", "pvc://models/new-target", "pvc://models/broken")
 CHILDREN = (kinds.DEPLOYMENT, kinds.JOB, kinds.POD, kinds.SERVICE, kinds.CONFIG_MAP, kinds.CONTROLLER_REVISION)
@@ -49,6 +52,8 @@ STEPS: tuple[list[dict[str, Any]], ...] = (
     [{"weight": 20, "pause": "5m"}],
     [{"weight": 30, "pause": "1m"}, {"weight": 60, "pause": "10m"}],
 )
+# What stands in the way of the last thing that is asked for, so that it has to end by a deadline of its own.
+LAST_TROUBLES = ("", "no room", "unseen nodes", "slow engine", "silent probe", "pause")
 # Longer than the pause before a source is read again, and than the guard's window; a wait of the spec comes on top.
 QUIET_S = 2000.0
 
@@ -58,6 +63,7 @@ class Rollouts(trouble.Trouble):
 
     def __init__(self) -> None:
         super().__init__()
+        self.last_trouble = ""
         resource = {**builders.deployment(), "spec": worlds.spec()}
         self.sim, self.rules = worlds.deployment(
             resource, speeds={"EAGLE3 k=3": 1.5, "EAGLE3 k=5": 0.8, "Ngram k=4": 1.3}
@@ -71,6 +77,7 @@ class Rollouts(trouble.Trouble):
         sees_nodes=st.booleans(),
         steps=st.sampled_from(STEPS),
         routed=st.booleans(),
+        last_trouble=st.sampled_from(LAST_TROUBLES),
     )
     def begin(
         self,
@@ -81,8 +88,10 @@ class Rollouts(trouble.Trouble):
         sees_nodes: bool,
         steps: list[dict[str, Any]],
         routed: bool,
+        last_trouble: str,
     ) -> None:
         """Start with a new resource or a promoted head; with sight of nodes or without; with a route, or without."""
+        self.last_trouble = last_trouble
         self.sim.watches.nodes = lambda: self.sim.kubelet.nodes if sees_nodes else None
         if served:
             self.come_to_rest()
@@ -242,6 +251,31 @@ class Rollouts(trouble.Trouble):
         waits = self.waits_s()
         self.sim.settle(within_s=8 * sum(waits) + 20_000.0, quiet_s=max(waits) + self.jumped_s + QUIET_S)
 
+    def ask_in_vain(self) -> None:
+        """Ask for one more revision, with something in its way that nobody takes away again."""
+        # Whatever serves works: the guard replaces what does not, and where it cannot it asks again for ever.
+        self.engines.crashing.clear()
+        self.change_nodes(count=len(NODES))
+        self.sim.kubelet.stir()
+        self.sim.annotate({})
+        self.come_to_rest()
+        self.edit(target={"uri": TARGETS[0]}, replicas=1, speculation=LAST_WISH)
+        match self.last_trouble:
+            case "no room":
+                self.change_nodes(count=0)
+            case "unseen nodes":
+                self.sim.watches.nodes = lambda: None
+                self.change_nodes(count=0)
+            case "slow engine":
+                self.engines.loads_s = NEVER_S
+            case "silent probe":
+                self.engines.probe_hangs = True
+            case "pause":
+                self.sim.go_on(30.0)
+                found = self.rules.history().open
+                asked = names.short(found.record.candidate) if found else ""
+                self.sim.annotate({"paceline.dev/pause": asked} if asked else {})
+
     def teardown(self) -> None:
         """Keep still: it comes to rest in bounded time, writes nothing more, and says why it stands where it stands."""
         self.sim.operator.skew_s = 0.0
@@ -251,6 +285,8 @@ class Rollouts(trouble.Trouble):
             self.engines.crashing.discard("None")
             self.sim.kubelet.stir()
         self.engines.users, self.engines.hub_is_away = None, False
+        if self.last_trouble:
+            self.ask_in_vain()
         self.come_to_rest()
         planned = self.sim.operator.decide(self.sim.watches.picture())
         assert planned is not None
