@@ -9,8 +9,9 @@ PYTHON ?= python3
 DEV = $$($(PYTHON) requirements/dev_env.py)/bin
 # Arguments for pytest, such as `make unit ARGS='-k guard'`.
 ARGS ?=
-# Tests at one time. Each of them has a test bed of its own, so a cluster that is not ours takes them one by one.
-WORKERS ?= $(if $(filter embedded,$(CLUSTER)),2,0)
+# Tests at one time: most of a cluster test is waiting. Each has a test bed of its own, so a cluster that is not ours takes
+# them one by one.
+WORKERS ?= $(if $(filter embedded,$(CLUSTER)),4,0)
 
 -include tests/cluster/cluster.mk
 
