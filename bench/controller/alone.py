@@ -89,19 +89,12 @@ async def measure(size: int, *, others: tuple[int, int], changes: int, per_s: fl
             **counters.memory(operator),
         }
         await asyncio.sleep(_REST_S)
-        answer["atRest"] = await _during(operator, asyncio.sleep(_REST_S))
+        answer["atRest"] = await counters.during(operator, asyncio.sleep(_REST_S))
         edits = _edits(server, followed, size=size, changes=changes, per_s=per_s)
-        answer["edits"] = await _during(operator, edits)
+        answer["edits"] = await counters.during(operator, edits)
         await asyncio.to_thread(operator.stop)  # it gives its Lease back to us
     await runner.cleanup()
     return answer
-
-
-async def _during(operator: harness.Operator, work: Any) -> dict[str, Any]:
-    before = await asyncio.to_thread(counters.read, operator)
-    figures = await work or {}
-    after = await asyncio.to_thread(counters.read, operator)
-    return {**figures, **counters.between(before, after), **counters.memory(operator)}
 
 
 async def _edits(

@@ -1,9 +1,10 @@
 """What the operator's process says of itself, and what of that belongs to one span of time."""
 
+import asyncio
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,14 @@ class Reading:
     """By verb."""
     spent: Mapping[str, tuple[float, float]]
     """Sum in seconds and count, by histogram."""
+
+
+async def during(operator: harness.Operator, work: Awaitable[dict[str, Any] | None]) -> dict[str, Any]:
+    """Return what ``work`` found, and what the process did and held meanwhile."""
+    before = await asyncio.to_thread(read, operator)
+    figures = await work or {}
+    after = await asyncio.to_thread(read, operator)
+    return {**figures, **between(before, after), **memory(operator)}
 
 
 def read(operator: harness.Operator) -> Reading:

@@ -83,21 +83,14 @@ async def measure(options: argparse.Namespace, api: harness.Api, kubeconfig: Pat
         answer["startUp"] |= counters.memory(operator)
         _say(json.dumps(answer["startUp"]))
         await asyncio.sleep(_RESYNC_S)
-        answer["atRest"] = await _during(operator, asyncio.sleep(2 * _RESYNC_S))
+        answer["atRest"] = await counters.during(operator, asyncio.sleep(2 * _RESYNC_S))
         _say(json.dumps(answer["atRest"]))
         edits = latency.measure(api, size=size, changes=options.changes, per_s=options.per_s)
-        answer["edits"] = await _during(operator, edits)
+        answer["edits"] = await counters.during(operator, edits)
         _say(json.dumps(answer["edits"]))
         answer["atEnd"] = counters.memory(operator)
         operator.stop()
     return answer
-
-
-async def _during(operator: harness.Operator, work: Any) -> dict[str, Any]:
-    before = await asyncio.to_thread(counters.read, operator)
-    figures = await work or {}
-    after = await asyncio.to_thread(counters.read, operator)
-    return {**figures, **counters.between(before, after), **counters.memory(operator)}
 
 
 async def run(options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import mergepatch
 from paceline.controller import errors
 from paceline.planning import conditions, kinds, plan
 
@@ -126,7 +127,7 @@ class Server:
         _fail_before(fault)
         meta = seen["metadata"]
         current = self._checked(seen["kind"], meta["name"], meta["uid"], meta["resourceVersion"])
-        merged = merge(current.get("status") or {}, json.loads(json.dumps(patch)))
+        merged = mergepatch.merged(current.get("status") or {}, json.loads(json.dumps(patch)))
         self.put({**current, "status": {name: one for name, one in merged.items() if name not in self.pruned}})
         self.own[seen["kind"]] = len(self.states) - 1
         _fail_after(fault)
@@ -152,7 +153,7 @@ class Server:
 
     def _amend(self, action: plan.Amend) -> None:
         current = self._checked(action.kind.kind, action.name, action.uid, action.resource_version)
-        self.put(merge(current, json.loads(json.dumps(action.patch))))
+        self.put(mergepatch.merged(current, json.loads(json.dumps(action.patch))))
 
     def _delete(self, action: plan.Delete) -> None:
         if (action.kind.kind, action.name) not in self.objects:
@@ -171,18 +172,6 @@ class Server:
         if current["metadata"]["uid"] != uid or version not in {None, current["metadata"]["resourceVersion"]}:
             raise errors.ConflictError(f"{kind} {name} is not what was seen")
         return current
-
-
-def merge(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``old`` after a JSON merge patch (RFC 7396)."""
-    made = {name: one for name, one in old.items() if name not in patch}
-    for name, value in patch.items():
-        if isinstance(value, Mapping):
-            before = old.get(name)
-            made[name] = merge(before if isinstance(before, Mapping) else {}, value)
-        elif value is not None:
-            made[name] = value
-    return made
 
 
 def controlled(objects: Objects, uid: str) -> Sequence[dict[str, Any]]:

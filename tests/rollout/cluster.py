@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import mergepatch
 from paceline.api import names, report, stages
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
 from paceline.planning import conditions, fleet, kinds, plan, view
@@ -211,7 +212,7 @@ class Cluster:
 
     def _amend(self, action: Amend) -> None:
         current = self._precondition(action.kind.kind, action.name, action.uid, action.resource_version)
-        made = merged(current, json.loads(json.dumps(action.patch)))
+        made = mergepatch.merged(current, json.loads(json.dumps(action.patch)))
         if made.get("spec") != current.get("spec"):
             made["metadata"]["generation"] = current["metadata"].get("generation", 1) + 1
         self._put(made)
@@ -508,15 +509,3 @@ def selected_by(service: Mapping[str, Any]) -> str:
     pool = (service["metadata"].get("annotations") or {}).get("paceline.dev/pool", "")
     found: str = service["spec"]["selector"].get(names.LABEL_REVISION) or pool
     return found
-
-
-def merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``old`` after a JSON merge patch (RFC 7396)."""
-    made = {name: copy.deepcopy(one) for name, one in old.items() if name not in patch}
-    for name, value in patch.items():
-        if isinstance(value, Mapping):
-            before = old.get(name)
-            made[name] = merged(before if isinstance(before, Mapping) else {}, value)
-        elif value is not None:
-            made[name] = value
-    return made
