@@ -33,7 +33,7 @@ ifdef ARGS
 	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
 else
 	@dev=$(DEV); failed=0; \
-	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 10 -m 'not e2e' || failed=$$?; \
+	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope --durations 10 -m 'not e2e' || failed=$$?; \
 	"$$dev/python" -m pytest -m e2e || failed=$$?; exit $$failed
 endif
 
