@@ -1,7 +1,6 @@
 """What holds for every test: cheap ones run first, and each may take as long as its kind does.
 
-The order inside a kind stays random, so that tests cannot lean on one another. Where several run side by side, those
-that mostly wait run first, and those that compute fill what time they leave.
+The order inside a kind stays random, so that tests cannot lean on one another.
 """
 
 import os
@@ -22,7 +21,7 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 
 # Seconds that one test of the kind may take; the first that fits counts. Longer means that it hangs.
 _LIMITS_S = {"e2e": 3600, "ml": 900, "cluster": 600}
-_ORDER = ("cluster", "ml", "unit", "e2e") if worker else ("unit", "cluster", "ml", "e2e")
+_ORDER = ("unit", "cluster", "ml", "e2e")
 
 
 def _kind(item: pytest.Item) -> str:
