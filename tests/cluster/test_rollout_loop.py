@@ -83,14 +83,19 @@ async def make_resource(api, namespace):
 
 
 async def settled(api, namespace, *, reason, within_s=120.0):
-    """Wait until the rollout has ended with ``reason`` and one server is left; return what is left."""
+    """Wait until a measured rollout has ended with ``reason`` and one server is left; return what is left.
+
+    The control that serves first is promoted too, with nothing to be compared with.
+    """
     async with asyncio.timeout(within_s):
         while True:
             stored = await api.get(kinds.SPECULATIVE_DEPLOYMENT, namespace, builders.NAME)
-            told = {one["type"]: one for one in (stored.get("status") or {}).get("conditions", ())}
+            status = stored.get("status") or {}
+            told = {one["type"]: one for one in status.get("conditions", ())}
+            measured = (status.get("rollout") or {}).get("comparisons")
             servers = await api.items(kinds.DEPLOYMENT, namespace)
             jobs = await api.items(kinds.JOB, namespace)
-            if told.get("Progressing", {}).get("reason") == reason and len(servers) == 1 and not jobs:
+            if measured and told.get("Progressing", {}).get("reason") == reason and len(servers) == 1 and not jobs:
                 return stored
             await asyncio.sleep(0.2)
 
