@@ -6,14 +6,17 @@ name that runs already is used and left running; one that the session started is
 a node are skipped, with the reason, where the machine cannot host one.
 """
 
+import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import harness
 from bedctl import provider, status
 from bedctl.errors import BedError
+from standin import served
 
 Kubectl = Callable[..., str]
 
@@ -66,6 +69,17 @@ async def namespace(api: harness.Api) -> AsyncIterator[str]:
     """A namespace of the test's own."""
     async with harness.scratch_namespace(api) as name:
         yield name
+
+
+@pytest.fixture
+async def place(cluster: provider.Cluster, api: harness.Api, namespace: str, tmp_path: Path) -> AsyncIterator[str]:
+    """A namespace with a target's files, on a bed whose node has the images of stand-ins (``standin/``)."""
+    if cluster.provider != "embedded":
+        pytest.skip("the stand-in's image is made for the embedded bed; set CLUSTER=embedded")
+    bed = os.environ.get("BED") or "default"
+    served.load_images(bed)
+    async with served.target(api, namespace, bed=bed, folder=tmp_path):
+        yield namespace
 
 
 @pytest.fixture

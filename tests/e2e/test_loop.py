@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.filterwarnings("
 # the break-even is far above what foreign prompts accept. More rounds than the demo has: they cost time only where
 # noise leaves the guard's measurement open.
 RECIPE = workload.Recipe(
-    train_prompts=180,
+    train_prompts=160,
     probe_prompts=32,
     answer_tokens=64,
-    epochs=6,
+    epochs=5,
     vocabulary_size=1536,
     concurrencies=(1, 4),
     requests_per_slot=4,
