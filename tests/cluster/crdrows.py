@@ -453,7 +453,32 @@ TRAFFIC_RULES = (
     ),
 )
 
+SPAN_RULES = (
+    *(
+        Row(
+            id=f"a rollout waits for {wait} at all",
+            good={"rollout": {"deadlines": {wait: "1s", "held": "0s", "capacity": "0s", "draining": "0s"}}},
+            bad={"rollout": {"deadlines": {wait: "0h0m0s"}}},
+            message="scheduling, starting, loading, warmUp and analysis of rollout.deadlines must be longer than 0s; "
+            "leave one out for its default",
+        )
+        for wait in ("scheduling", "starting", "loading", "warmUp", "analysis")
+    ),
+    Row(
+        id="a guard's window has a length",
+        good={"guard": {"window": "1s"}},
+        bad={"guard": {"window": "0s"}},
+        message="guard.window must be longer than 0s; set guard.enabled: false to watch nothing",
+    ),
+    Row(
+        id="a run has time to live",
+        **_training(good={"activeDeadline": "1s"}, bad={"activeDeadline": "0m"}),
+        message="activeDeadline must be longer than 0s; set suspend: true to keep a run from starting",
+    ),
+)
+
 RULES = (
+    *SPAN_RULES,
     *TRAFFIC_RULES,
     *SOURCE_RULES,
     *ENGINE_RULES,

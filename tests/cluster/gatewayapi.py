@@ -8,6 +8,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ _SUM = "h1:NPxFutNkKNa8UfLd2CMlEuhIPMQgDQ6DXNKG9sHbJU8="
 _FILE = "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/httproutes.gateway.networking.k8s.io"
 USER = "search-team"
+ROUTE = "llm"
 
 
 def definition(folder: Path) -> dict[str, Any]:
@@ -58,6 +60,30 @@ async def remove(api: harness.Api) -> None:
             while True:
                 await api.server.request("GET", CRD)
                 await asyncio.sleep(0.2)
+
+
+def route(namespace: str, service: str, *, timeout: str = "0s") -> dict[str, Any]:
+    """Return a user's route: a rule to a Service, with what is the user's own, and a rule to something else."""
+    return {
+        "apiVersion": kinds.HTTP_ROUTE.api_version,
+        "kind": kinds.HTTP_ROUTE.kind,
+        "metadata": {"name": ROUTE, "namespace": namespace, "labels": {"team": "search"}},
+        "spec": {
+            "parentRefs": [{"name": "public"}],
+            "hostnames": ["llm.example.com"],
+            "rules": [
+                {
+                    "matches": [{"path": {"type": "PathPrefix", "value": "/v1"}}],
+                    "timeouts": {"request": timeout},
+                    "backendRefs": [{"name": service, "port": 8000}],
+                },
+                {
+                    "matches": [{"path": {"type": "PathPrefix", "value": "/docs"}}],
+                    "backendRefs": [{"name": "docs", "port": 80}],
+                },
+            ],
+        },
+    }
 
 
 async def apply(api: harness.Api, route: dict[str, Any]) -> dict[str, Any]:
@@ -123,3 +149,17 @@ async def running(api: harness.Api, namespace: str) -> AsyncIterator[Gateway]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+@contextlib.asynccontextmanager
+async def routed(api: harness.Api, namespace: str, service: str) -> AsyncIterator[Gateway]:
+    """Have the kind, a route to a Service, and a played gateway for the length of a block."""
+    with tempfile.TemporaryDirectory() as folder:
+        document = definition(Path(folder))
+    try:
+        await install(api, document)
+        await apply(api, route(namespace, service))
+        async with running(api, namespace) as gateway:
+            yield gateway
+    finally:
+        await remove(api)

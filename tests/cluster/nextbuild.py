@@ -6,7 +6,7 @@ what it changes, it changes for the whole process.
 
 from typing import Any
 
-from paceline.rollout import revisions
+from paceline.rollout.documents import revisions
 from paceline.rollout.room import Rollout
 from paceline.training.room import Training
 from paceline.workloads import engines, pods

@@ -14,6 +14,7 @@ from typing import Any
 
 import fakenodes
 import faultproxy
+import gatewayapi
 import harness
 import killproxy
 import life
@@ -55,6 +56,8 @@ class Story:
     """What users' requests accept of each draft, once something serves; None: there are none."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """Nodes by name; none: pods ask for no devices."""
+    has_route: bool = False
+    """Whether users come by an HTTPRoute, whose gateway is played."""
     then: tuple[Act, ...] = ()
 
 
@@ -93,6 +96,20 @@ STEPS = Story(
     ),
     users_accept=1.0,
 )
+# One replica each: the shares are the route's.
+ROUTE = Story(
+    name="route",
+    makes=lambda _: life.deployment(
+        traffic={"httpRoute": {"name": gatewayapi.ROUTE}},
+        guard={"enabled": False},
+        rollout={
+            "analysis": {"measuringCopy": "Never"},
+            "steps": [{"weight": 20, "pause": "2s"}, {"weight": 60, "pause": "2s"}],
+        },
+    ),
+    users_accept=1.2,
+    has_route=True,
+)
 # Two full nodes: the candidate takes one replica's place, and what won takes the others' one by one.
 HANDOVER = Story(
     name="handover",
@@ -113,7 +130,7 @@ STOP_AND_START = Story(
     reason="Recovered",
     gpus={"a": _GPUS},
 )
-ALL = (TRAINING, REJECTION, UNDO, GUARD, STEPS, HANDOVER, TURNS, STOP_AND_START)
+ALL = (TRAINING, REJECTION, UNDO, GUARD, STEPS, ROUTE, HANDOVER, TURNS, STOP_AND_START)
 
 
 class Telling:
@@ -133,7 +150,13 @@ class Telling:
     def settings(self) -> dict[str, str]:
         """Environment of its operators, which see no other namespace."""
         of_it = self.life.namespace
-        return {"PACELINE_NAMESPACE": of_it, "PACELINE_NAMESPACES": of_it, "PACELINE_SCRAPE_INTERVAL": "1s", **_PATIENT}
+        given = {
+            "PACELINE_NAMESPACE": of_it,
+            "PACELINE_NAMESPACES": of_it,
+            "PACELINE_SCRAPE_INTERVAL": "1s",
+            **_PATIENT,
+        }
+        return {**given, "PACELINE_GATEWAY": "true"} if self._story.has_route else given
 
     async def whole(self, *, operator: harness.Operator | None = None) -> None:
         """Tell it all: make the resource, wait for the end, and go on with what somebody does then.
@@ -171,6 +194,8 @@ async def told(api: harness.Api, story: Story) -> AsyncIterator[Telling]:
             await stack.enter_async_context(fakenodes.nodes(api, namespace, story.gpus))
         if story.users_accept is not None:
             await stack.enter_async_context(liveusers.using(namespace, accepted_a_draft=story.users_accept))
+        if story.has_route:
+            await stack.enter_async_context(gatewayapi.routed(api, namespace, life.SERVED))
         await stack.enter_async_context(telling.life.played())
         yield telling
 

@@ -13,7 +13,7 @@ from api import builders
 from paceline.api import names
 from paceline.api.measurement import Purpose
 from paceline.planning import kinds
-from paceline.rollout import records
+from paceline.rollout.documents import records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 SPEEDS = {"None": 100.0, "Ngram": 160.0}

@@ -27,7 +27,7 @@ def deployment(namespace, *, tokens, **changes):
     """Return a resource of one replica behind a route, whose steps are short."""
     quick = {
         "speculation": {"method": "Ngram", "numSpeculativeTokens": tokens} if tokens else {"method": "None"},
-        "traffic": {"httpRoute": {"name": "llm"}},
+        "traffic": {"httpRoute": {"name": gatewayapi.ROUTE}},
         "rollout": {
             "analysis": {"measuringCopy": "Never"},
             "steps": [{"weight": 20, "pause": "2s"}, {"weight": 60, "pause": "2s"}],
@@ -37,30 +37,6 @@ def deployment(namespace, *, tokens, **changes):
     }
     made = builders.deployment(SERVED, **builders.merged(quick, changes))
     return {**made, "metadata": {**made["metadata"], "namespace": namespace}}
-
-
-def route(namespace, *, timeout="0s"):
-    """Return a user's route: a rule to the front Service, with what is the user's own, and a rule to something else."""
-    return {
-        "apiVersion": kinds.HTTP_ROUTE.api_version,
-        "kind": kinds.HTTP_ROUTE.kind,
-        "metadata": {"name": "llm", "namespace": namespace, "labels": {"team": "search"}},
-        "spec": {
-            "parentRefs": [{"name": "public"}],
-            "hostnames": ["llm.example.com"],
-            "rules": [
-                {
-                    "matches": [{"path": {"type": "PathPrefix", "value": "/v1"}}],
-                    "timeouts": {"request": timeout},
-                    "backendRefs": [{"name": SERVED, "port": 8000}],
-                },
-                {
-                    "matches": [{"path": {"type": "PathPrefix", "value": "/docs"}}],
-                    "backendRefs": [{"name": "docs", "port": 80}],
-                },
-            ],
-        },
-    }
 
 
 async def reached(api, namespace, claim):
@@ -88,7 +64,7 @@ async def clean(api, namespace):
     """Wait until nothing of ours is left on the route, and return it."""
     async with asyncio.timeout(120):
         while True:
-            found = await api.get(kinds.HTTP_ROUTE, namespace, "llm")
+            found = await api.get(kinds.HTTP_ROUTE, namespace, gatewayapi.ROUTE)
             owners = found["metadata"]["managedFields"]
             # The played gateway has the operator's client, and so its name, but for the status.
             ours = [one for one in owners if one["manager"] == names.FIELD_MANAGER and not one.get("subresource")]
@@ -140,7 +116,7 @@ async def test_candidates_win_and_lose_by_the_weights_of_a_users_route(control_p
                     await reached(api, namespace, lambda status: told("Routed")(status) == "RoutesUnseen")
                     await reached(api, namespace, serves("None"))
                     await gatewayapi.install(api, definition)
-                    await gatewayapi.apply(api, route(namespace))
+                    await gatewayapi.apply(api, gatewayapi.route(namespace, SERVED))
                     async with gatewayapi.running(api, namespace) as gateway:
                         await reached(api, namespace, lambda status: told("Routed")(status) == "RouteAccepted")
                         await wins(api, namespace, gateway)
@@ -159,14 +135,14 @@ async def wins(api, namespace, gateway):
         await ask_for(api, namespace, 3)
         await reached(api, namespace, lambda status: (status.get("rollout") or {}).get("weight") == 20)
         with pytest.raises(errors.ConflictError, match=names.FIELD_MANAGER):
-            await gatewayapi.apply(api, route(namespace))
+            await gatewayapi.apply(api, gatewayapi.route(namespace, SERVED))
         await reached(api, namespace, at_rest("Ngram", "Promoted"))
         after = await clean(api, namespace)
     assert gateway.weights == [(1,), (100, 0), (80, 20), (40, 60), (100, 0), (1,)]
     assert after["metadata"]["labels"] == {"team": "search"}
-    wanted = await gatewayapi.apply(api, route(namespace))
+    wanted = await gatewayapi.apply(api, gatewayapi.route(namespace, SERVED))
     assert wanted["spec"] == after["spec"]
-    changed = await gatewayapi.apply(api, route(namespace, timeout="30s"))
+    changed = await gatewayapi.apply(api, gatewayapi.route(namespace, SERVED, timeout="30s"))
     assert changed["spec"]["rules"][0]["timeouts"] == {"request": "30s"}
     assert await services(api, namespace) == ["front"]
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from paceline.planning import kinds
-from paceline.rollout import records
+from paceline.rollout.documents import records
 from standin import frontpods, live, served, users
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -17,7 +17,7 @@ import survival
 from paceline.api import names
 from paceline.controller import settings as controller_settings
 from paceline.planning import kinds
-from paceline.rollout import revisions
+from paceline.rollout.documents import revisions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 

@@ -9,7 +9,7 @@ from controller import builders
 from paceline.capacity import forecast
 from paceline.controller import slimming
 from paceline.planning import kinds
-from paceline.rollout import podview
+from paceline.rollout.view import podview
 from paceline.training import attempts
 from paceline.workloads import engines
 

@@ -10,7 +10,7 @@ from machine.watches import Scrapes
 from paceline.api import names, report, stages
 from paceline.api.measurement import Measurement, ProbeConfig, ProbeReport
 from paceline.planning import kinds
-from paceline.rollout import revisions
+from paceline.rollout.documents import revisions
 from rollout import builders
 
 BASE_TOKENS_PER_SECOND: Final = 100.0

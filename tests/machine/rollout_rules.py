@@ -10,7 +10,7 @@ from paceline.api import names
 from paceline.api.measurement import Decision, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
 from paceline.planning import kinds, plan
-from paceline.rollout import records, workloads
+from paceline.rollout.documents import records, workloads
 from rollout import builders, gateway
 
 _LONGEST_NAME = 63

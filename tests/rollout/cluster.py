@@ -17,7 +17,7 @@ from paceline.api import names, report, stages
 from paceline.api.measurement import BlockOutcome, Measurement, ProbeArm, ProbeConfig, ProbeReport
 from paceline.planning import conditions, fleet, kinds, plan, view
 from paceline.planning.plan import Amend, Apply, Create, Delete, Key, Plan
-from paceline.rollout import revisions
+from paceline.rollout.documents import revisions
 from paceline.rollout.room import Rollout
 from rollout import builders
 

@@ -1,7 +1,7 @@
 """Reads what a test wants to know from a cluster."""
 
 from paceline.planning import kinds
-from paceline.rollout import records
+from paceline.rollout.documents import records
 from rollout import builders
 from rollout.cluster import Cluster, selected_by
 

@@ -7,7 +7,7 @@ import pytest
 from paceline.api import names
 from paceline.api.measurement import BlockOutcome, Decision, Mode, Purpose, Seating
 from paceline.planning import conditions, kinds
-from paceline.rollout import downtime
+from paceline.rollout.places import downtime
 from rollout import builders
 from rollout.gpus import FIRST, GpuCluster, engine, resource, sizes
 from rollout.reading import history

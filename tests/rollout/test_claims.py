@@ -8,7 +8,7 @@ from capacity import builders as devices
 from paceline.api.measurement import CopyState, Decision, Purpose, RolloutRecord, Seating
 from paceline.capacity import ledger
 from paceline.planning import conditions
-from paceline.rollout import claims
+from paceline.rollout.documents import claims
 from rollout import builders
 
 CANDIDATE, CONTROL, STABLE = (builders.sha(one) for one in ("candidate", "control", "stable"))

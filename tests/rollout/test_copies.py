@@ -7,7 +7,7 @@ import pytest
 from paceline.api import names
 from paceline.api.measurement import CopyState, Decision, ProbeConfig
 from paceline.planning import kinds, plan
-from paceline.rollout import workloads
+from paceline.rollout.documents import workloads
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history

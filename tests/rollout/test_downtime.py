@@ -1,6 +1,6 @@
 """What stopping the only replica is said to cost, from what loading and measuring stable were seen to take."""
 
-from paceline.rollout import downtime
+from paceline.rollout.places import downtime
 from rollout import builders
 from rollout.gpus import GpuCluster, resource
 from rollout.reading import history

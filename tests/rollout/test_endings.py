@@ -1,7 +1,7 @@
 """Whose log is asked for, and what it changes."""
 
 from paceline.planning import kinds
-from paceline.rollout import endings
+from paceline.rollout.view import endings
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history

@@ -7,7 +7,8 @@ import pytest
 from paceline.api.measurement import BlockOutcome, Decision, Purpose
 from paceline.judge import comparison
 from paceline.planning import kinds
-from paceline.rollout import observe, suspicion
+from paceline.rollout.guarding import suspicion
+from paceline.rollout.view import observe
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history

@@ -10,7 +10,8 @@ from paceline.api.measurement import Decision, Purpose
 from paceline.engines import metrics
 from paceline.judge import comparison
 from paceline.planning import kinds
-from paceline.rollout import observe, suspicion
+from paceline.rollout.guarding import suspicion
+from paceline.rollout.view import observe
 from rollout import builders
 from rollout.builders import Users
 from rollout.cluster import Cluster

@@ -252,7 +252,7 @@ def test_new_operator_version_restarts_nothing(monkeypatch: pytest.MonkeyPatch) 
     """A template is rendered once: another rendering today changes no running server."""
     cluster = serving()
     before = copy.deepcopy(cluster.objects(kinds.DEPLOYMENT))
-    monkeypatch.setattr("paceline.rollout.workloads.server_template", lambda *_: {"spec": {"new": True}})
+    monkeypatch.setattr("paceline.rollout.documents.workloads.server_template", lambda *_: {"spec": {"new": True}})
     cluster.edit(replicas=2)
     cluster.settle()
     after = cluster.objects(kinds.DEPLOYMENT)

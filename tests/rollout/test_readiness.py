@@ -6,7 +6,7 @@ import pytest
 
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import DeadlineSpec
-from paceline.rollout import endings, parts, podview, readiness, symptoms
+from paceline.rollout.view import endings, parts, podview, readiness, symptoms
 from rollout.builders import NOW
 
 DEADLINES = DeadlineSpec(scheduling="10m", loading="30m")

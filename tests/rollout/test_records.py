@@ -4,7 +4,8 @@ import pytest
 
 from paceline.api.measurement import Decision, Measurement, Purpose, RolloutRecord
 from paceline.planning import plan
-from paceline.rollout import analysis, records
+from paceline.rollout import analysis
+from paceline.rollout.documents import records
 from rollout import builders
 from rollout.builders import decided, record, sha
 

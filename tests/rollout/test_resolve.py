@@ -5,7 +5,8 @@ import pytest
 from paceline.api import stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
-from paceline.rollout import headsource, inspection, resolve, revisions
+from paceline.rollout.documents import revisions
+from paceline.rollout.resolving import headsource, inspection, resolve
 from rollout import builders
 from rollout.cluster import Cluster
 

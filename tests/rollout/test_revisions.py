@@ -4,7 +4,7 @@ import pytest
 
 from paceline.api.engine import EngineSpec
 from paceline.api.speculation import Method
-from paceline.rollout import revisions
+from paceline.rollout.documents import revisions
 from rollout import builders
 
 TARGET = revisions.TargetInput(uri="pvc://models/target", digest=builders.TARGET_DIGEST)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paceline.api import names, stages
 from paceline.api.measurement import Decision, Purpose
 from paceline.planning import kinds
-from paceline.rollout import records
+from paceline.rollout.documents import records
 from rollout import builders
 from rollout.cluster import Cluster, ConflictError, Picture
 

@@ -10,7 +10,7 @@ from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.checkpoints import head as heads
 from paceline.checkpoints import target as targets
 from paceline.planning import plan
-from paceline.rollout import headsource, inspection, resolve
+from paceline.rollout.resolving import headsource, inspection, resolve
 from rollout import builders
 from rollout.cluster import Cluster
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from paceline.api import names
 from paceline.api.measurement import Decision
 from paceline.planning import kinds
-from paceline.rollout import exposure, weights
+from paceline.rollout.traffic import exposure, weights
 from rollout import builders
 from rollout.cluster import Cluster
 from rollout.reading import history

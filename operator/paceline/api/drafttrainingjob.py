@@ -171,6 +171,10 @@ class DraftTrainingJobSpec(ApiModel):
             rule="!has(self.workspace.subPath) || !self.workspace.subPath.contains('..')",
             message="workspace.subPath must not contain '..'",
         ),
+        Cel(
+            rule="duration(self.activeDeadline) > duration('0s')",
+            message="activeDeadline must be longer than 0s; set suspend: true to keep a run from starting",
+        ),
     )
 
     target: ModelSource

@@ -126,6 +126,16 @@ class AnalysisSpec(ApiModel):
 class DeadlineSpec(ApiModel):
     """How long each wait may take, counted from the moment it began."""
 
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            # The others may be none at all: not to wait for room, for a person, or for streams to end.
+            rule="[self.scheduling, self.starting, self.loading, self.warmUp, self.analysis]"
+            ".all(span, duration(span) > duration('0s'))",
+            message="scheduling, starting, loading, warmUp and analysis of rollout.deadlines must be longer than 0s; "
+            "leave one out for its default",
+        ),
+    )
+
     scheduling: Duration = "10m"
     """From a pod until it has a node."""
     starting: Duration = "20m"
@@ -189,6 +199,13 @@ class RolloutSpec(ApiModel):
 
 class GuardSpec(ApiModel):
     """What is watched after promotion, on users' own traffic."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            rule="duration(self.window) > duration('0s')",
+            message="guard.window must be longer than 0s; set guard.enabled: false to watch nothing",
+        ),
+    )
 
     enabled: bool = True
     window: Duration = "2m"

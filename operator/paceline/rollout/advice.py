@@ -2,11 +2,11 @@
 
 from paceline.api.speculation import ONE_LENGTH
 from paceline.judge import schedule
-from paceline.rollout import analysis
+from paceline.rollout import judging
 from paceline.rollout.steps import Case
 
 
-def schedule_of(case: Case, against: analysis.Against) -> str:
+def schedule_of(case: Case, against: judging.Against) -> str:
     """Return a sentence that proposes a schedule; empty where none can help.
 
     One number of tokens was measured, so all that can be told is where drafting pays and where it does not. What an

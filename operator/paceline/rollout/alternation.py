@@ -11,8 +11,10 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Seating
 from paceline.planning import conditions
-from paceline.rollout import analysis, downtime, podview, promotion, readiness, rollback, turns, verbs
+from paceline.rollout import analysis, judging, promotion, rollback, verbs
+from paceline.rollout.places import downtime, turns
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import podview, readiness
 
 
 def advance(case: Case) -> Step:
@@ -54,7 +56,7 @@ def _next_cycle(case: Case, rivals: Mapping[str, str]) -> Step:
     """Return the step that gives every arm another turn, on another load; or the end without a verdict."""
     record = case.record
     if record.cycle + 1 >= turns.cycles_allowed(case.seen, record):
-        found = "; ".join(promotion.in_words(one) for one in analysis.compare(case, rivals))
+        found = "; ".join(promotion.in_words(one) for one in judging.compare(case, rivals))
         return rollback.inconclusive(case, f"Every arm has had its turns. So far: {found}.")
     again = {"cycle": record.cycle + 1, "measuring_since": None, "waiting_since": conditions.timestamp(case.now)}
     return Step(
@@ -87,7 +89,7 @@ def _in_turn(case: Case) -> Step:
 
 def _measured(case: Case, arm: str, pod: podview.Pod) -> Step:
     record = case.record
-    dead = analysis.dead_draft(case) if arm == record.candidate else ""
+    dead = judging.dead_draft(case) if arm == record.candidate else ""
     if dead:
         return rollback.reject(case, RolloutReason.DEAD_DRAFT, dead)
     limit = case.seen.owner.spec.rollout.analysis.max_rounds * (1 + record.cycle)

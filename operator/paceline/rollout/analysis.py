@@ -1,97 +1,27 @@
-"""Measures: one probe Job a round, its blocks stored before the Job goes, and the judge asked on all of them.
+"""Measures: one probe Job a round, its blocks stored before the Job goes.
 
 A report comes from a pod in a tenant's namespace: blocks of arms or concurrencies that nobody asked for are dropped,
 and the round is the one that was asked for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from paceline.api import asked, base, names, report, sources, stages
+from paceline.api import base, names, report, sources, stages
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Measurement, ProbeArm, ProbeConfig, ProbeReport, RolloutRecord
-from paceline.api.speculativedeployment import AnalysisSpec
 from paceline.api.stages import LiveProgress
-from paceline.judge import comparison
 from paceline.planning import conditions, kinds, plan
-from paceline.rollout import chores, copies, observe, parts, podview, turns, workloads
+from paceline.rollout.documents import chores, workloads
+from paceline.rollout.places import copies
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import observe, parts, podview
 
 MAX_PROBE_FAILURES: Final = 3
 MAX_BLOCKS_A_ROUND: Final = 64
 # A record lies in one ConfigMap of at most 1 MiB; a block takes some 550 bytes.
 MAX_MEASUREMENTS: Final = 1870
 _POLL_S: Final = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """The candidate's comparison with one rival."""
-
-    rival: str
-    """Control or Stable."""
-    digest: str
-    comparison: comparison.Comparison
-
-
-def compare(case: Case, rivals: Mapping[str, str]) -> Sequence[Against]:
-    """Return the comparison with every rival: better than the control, no worse than stable.
-
-    Args:
-        case: the open rollout.
-        rivals: digests by ``Control`` and ``Stable``; one that is both is named Control, the higher bar.
-    """
-    return [
-        Against(
-            rival=rival,
-            digest=digest,
-            comparison=comparison.compare(
-                turns.as_lived(
-                    case.record.measurements,
-                    candidate=names.short(case.record.candidate),
-                    rival=names.short(digest),
-                ),
-                candidate=names.short(case.record.candidate),
-                rival=names.short(digest),
-                policy=policy(case.seen.owner.spec.rollout.analysis, rival),
-            ),
-        )
-        for rival, digest in rivals.items()
-    ]
-
-
-def policy(analysis: AnalysisSpec, rival: str) -> comparison.Policy:
-    """Return what is asked against a rival; answers are held against the control's, which has the same model."""
-    limits = analysis.limits or asked.LimitsSpec()
-    return comparison.Policy(
-        kind=comparison.Bar.BETTER if rival == "Control" else comparison.Bar.NO_WORSE,
-        min_gain_percent=analysis.min_gain_percent,
-        max_regression_percent=analysis.max_regression_percent,
-        confidence_percent=analysis.confidence_percent,
-        min_rounds=analysis.min_rounds,
-        max_rounds=analysis.max_rounds,
-        weights=tuple((one.concurrency, one.weight) for one in analysis.weights or ()),
-        band_floor_percent=analysis.band_floor_percent or None,
-        max_ttft_ms=limits.max_ttft_milliseconds,
-        max_itl_ms=limits.max_itl_milliseconds,
-        max_ttft_increase_percent=limits.max_ttft_increase_percent,
-        max_itl_increase_percent=limits.max_itl_increase_percent,
-        node_spread_percent=analysis.node_spread_percent,
-        answer_tolerance_percent=analysis.answer_tolerance_percent if rival == "Control" else None,
-    )
-
-
-def dead_draft(case: Case) -> str:
-    """Return what shows that nothing the candidate drafted in the newest round was accepted; empty if something was."""
-    arm = names.short(case.record.candidate)
-    newest = [one for one in case.record.measurements if one.arm == arm and one.round == case.record.rounds]
-    drafts = sum(one.drafts for one in newest)
-    if not drafts or any(one.accepted_tokens for one in newest):
-        return ""
-    return (
-        f"it drafted {drafts} times in round {case.record.rounds} and not one token was accepted. Train the head again."
-    )
 
 
 def out_of_time(case: Case) -> str:

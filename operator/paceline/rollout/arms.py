@@ -6,7 +6,10 @@ from typing import Any
 from paceline.api import base, names
 from paceline.api.measurement import Purpose, RolloutRecord, Seating
 from paceline.planning import kinds, plan
-from paceline.rollout import copies, handover, observe, parts, records, release, revisions, turns, weights, workloads
+from paceline.rollout.documents import records, revisions, workloads
+from paceline.rollout.places import copies, handover, release, turns
+from paceline.rollout.traffic import weights
+from paceline.rollout.view import observe, parts
 
 
 def wanted(

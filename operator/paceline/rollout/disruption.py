@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from paceline.api import names
 from paceline.planning import kinds, plan
-from paceline.rollout import observe, parts, workloads
+from paceline.rollout.documents import workloads
+from paceline.rollout.view import observe, parts
 
 PART: Final = "budget"
 

@@ -10,28 +10,15 @@ from typing import Any, Final
 from paceline.api.measurement import RolloutRecord
 from paceline.capacity import ledger
 from paceline.planning import kinds, plan
-from paceline.rollout import (
-    analysis,
-    arms,
-    claims,
-    copies,
-    disruption,
-    front,
-    inspection,
-    observe,
-    opening,
-    records,
-    resolve,
-    revisions,
-    routing,
-    status,
-    suspicion,
-    turns,
-    verbs,
-    weights,
-    workloads,
-)
+from paceline.rollout import analysis, arms, disruption, opening, verbs
+from paceline.rollout.documents import claims, records, revisions, workloads
+from paceline.rollout.guarding import suspicion
+from paceline.rollout.places import copies, turns
+from paceline.rollout.resolving import inspection, resolve
 from paceline.rollout.steps import Step
+from paceline.rollout.telling import status
+from paceline.rollout.traffic import front, routing, weights
+from paceline.rollout.view import observe
 
 # Scrapes come every 15 seconds; the guard looks as often.
 _GUARD_S: Final = 15.0

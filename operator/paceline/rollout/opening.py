@@ -7,8 +7,12 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentSpec
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, resolve, revisions, rollback, seats, verbs
+from paceline.rollout import analysis, rollback, verbs
+from paceline.rollout.documents import revisions
+from paceline.rollout.places import seats
+from paceline.rollout.resolving import resolve
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import observe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,21 +8,12 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import (
-    advice,
-    analysis,
-    copies,
-    handover,
-    podview,
-    readiness,
-    records,
-    rollback,
-    seats,
-    steps,
-    verbs,
-    weights,
-)
+from paceline.rollout import advice, analysis, judging, rollback, steps, verbs
+from paceline.rollout.documents import records
+from paceline.rollout.places import copies, handover, seats
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.traffic import weights
+from paceline.rollout.view import podview, readiness
 
 _FAILURES: Final = {
     comparison.Reason.DEAD_DRAFT: RolloutReason.DEAD_DRAFT,
@@ -103,13 +94,13 @@ def _failed(case: Case) -> Step | None:
     ready = case.readiness(case.record.candidate, wanted=1)
     if isinstance(ready, readiness.Failed):
         return rollback.reject(case, ready.reason, ready.message)
-    dead = analysis.dead_draft(case)
+    dead = judging.dead_draft(case)
     return rollback.reject(case, RolloutReason.DEAD_DRAFT, dead) if dead else None
 
 
 def judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     """Return what the verdicts lead to; None while they are open and there is time."""
-    found = analysis.compare(case, rivals)
+    found = judging.compare(case, rivals)
     for one in found:
         if one.comparison.verdict is comparison.Verdict.FAIL:
             reason = _FAILURES.get(one.comparison.reason, RolloutReason.ROLLED_BACK)
@@ -127,7 +118,7 @@ def judged(case: Case, rivals: Mapping[str, str]) -> Step | None:
     return None
 
 
-def in_words(against: analysis.Against) -> str:
+def in_words(against: judging.Against) -> str:
     """Return a comparison as people read it."""
     return f"against {against.rival.lower()} {names.short(against.digest)}, {against.comparison.message}"
 

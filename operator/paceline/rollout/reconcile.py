@@ -5,28 +5,14 @@ from typing import Final
 
 from paceline.api.measurement import Purpose
 from paceline.planning import plan
-from paceline.rollout import (
-    alternation,
-    drains,
-    execution,
-    front,
-    guard,
-    handover,
-    headsource,
-    inspection,
-    observe,
-    opening,
-    promotion,
-    recovery,
-    resolve,
-    seating,
-    settled,
-    status,
-    suspicion,
-    verbs,
-    weights,
-)
+from paceline.rollout import alternation, drains, execution, opening, promotion, recovery, seating, verbs
+from paceline.rollout.guarding import guard, suspicion
+from paceline.rollout.places import handover
+from paceline.rollout.resolving import headsource, inspection, resolve
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.telling import settled, status
+from paceline.rollout.traffic import front, weights
+from paceline.rollout.view import observe
 
 _AGAIN_S: Final = 1.0
 

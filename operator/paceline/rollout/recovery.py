@@ -12,8 +12,10 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision, Measurement, Purpose, RolloutRecord, Seating
 from paceline.judge import comparison
 from paceline.planning import conditions
-from paceline.rollout import analysis, observe, podview, readiness, rollback, steps, turns, verbs
+from paceline.rollout import analysis, judging, rollback, steps, verbs
+from paceline.rollout.places import turns
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import observe, podview, readiness
 
 _BEFORE: Final = "before"
 _LATER: Final = 64
@@ -107,7 +109,7 @@ def compare(case: Case) -> comparison.Comparison | None:
         [*turns.alternating(before, short, named=_BEFORE), *turns.alternating(after, short, after=_LATER)],
         candidate=short,
         rival=_BEFORE,
-        policy=analysis.policy(case.seen.owner.spec.rollout.analysis, "Stable"),
+        policy=judging.policy(case.seen.owner.spec.rollout.analysis, "Stable"),
     )
 
 

@@ -7,7 +7,9 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.api.speculativedeployment import OnInconclusive
-from paceline.rollout import copies, halts, records, release
+from paceline.rollout import halts
+from paceline.rollout.documents import records
+from paceline.rollout.places import copies, release
 from paceline.rollout.steps import Case, Step
 
 

@@ -12,7 +12,11 @@ from paceline.api.conditions import RolloutReason
 from paceline.engines import registry
 from paceline.planning import kinds, plan
 from paceline.planning import view as views
-from paceline.rollout import endings, guard, observe, readiness, reconcile, routes, status, workloads
+from paceline.rollout import reconcile
+from paceline.rollout.documents import routes, workloads
+from paceline.rollout.guarding import guard
+from paceline.rollout.telling import status
+from paceline.rollout.view import endings, observe, readiness
 from paceline.workloads import engines
 
 # A volume's warning is repeated in one event; a pod has a handful.

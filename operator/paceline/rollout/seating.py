@@ -15,8 +15,11 @@ from paceline.api.measurement import Purpose, Seating
 from paceline.api.speculativedeployment import OnInsufficientGPU, Strategy
 from paceline.capacity import forecast
 from paceline.planning import conditions
-from paceline.rollout import downtime, observe, readiness, release, revisions, rollback, seats, turns, verbs, volumes
+from paceline.rollout import rollback, verbs
+from paceline.rollout.documents import revisions
+from paceline.rollout.places import downtime, release, seats, turns, volumes
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import observe, readiness
 
 AGAIN_S: Final = 15.0
 _WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})

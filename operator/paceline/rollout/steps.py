@@ -6,7 +6,7 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import RolloutRecord
 from paceline.api.speculativedeployment import DeadlineSpec
 from paceline.planning import conditions, plan
-from paceline.rollout import observe, readiness, symptoms
+from paceline.rollout.view import observe, readiness, symptoms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

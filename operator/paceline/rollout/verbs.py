@@ -11,8 +11,10 @@ from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, RolloutRecord
 from paceline.planning import conditions
-from paceline.rollout import halts, observe, readiness, rollback, seats, steps
+from paceline.rollout import halts, rollback, steps
+from paceline.rollout.places import seats
 from paceline.rollout.steps import Case, Step
+from paceline.rollout.view import observe, readiness
 
 _ANNOTATIONS: Final = {
     "promote": names.ANNOTATION_PROMOTE,

@@ -1,0 +1,1 @@
+"""What a SpeculativeDeployment writes, as documents: revisions, records, what serves, Jobs, routes, claims."""

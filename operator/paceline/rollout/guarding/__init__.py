@@ -1,0 +1,1 @@
+"""After promotion: what users' own traffic says of the head that serves."""

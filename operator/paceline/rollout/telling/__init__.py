@@ -1,0 +1,1 @@
+"""What the status and the conditions say: projections that decide nothing."""

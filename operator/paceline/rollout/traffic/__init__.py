@@ -1,0 +1,1 @@
+"""Users' traffic: which revision the front Service selects, and the shares of a candidate."""
