@@ -33,7 +33,7 @@ ifdef ARGS
 	@dev=$(DEV); "$$dev/python" -m pytest $(ARGS)
 else
 	@dev=$(DEV); failed=0; \
-	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope --durations 10 -m 'not e2e' || failed=$$?; \
+	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 10 -m 'not e2e' || failed=$$?; \
 	"$$dev/python" -m pytest -m e2e || failed=$$?; exit $$failed
 endif
 
@@ -48,8 +48,15 @@ unit:  ## What needs neither a cluster nor the heavy environment: seconds.
 	@dev=$(DEV); "$$dev/python" -m pytest -m 'not cluster and not ml and not e2e' $(ARGS)
 
 .PHONY: chaos
-chaos: test-parts  ## Every fault one by one on the test bed: kills, a failing API server, lost nodes; many minutes.
+chaos: test-parts  ## Every fault one by one on the test bed: kills, a failing API server, lost nodes; an hour.
+ifdef ARGS
 	@dev=$(DEV); "$$dev/python" -m pytest -m chaos $(ARGS)
+else
+	@dev=$(DEV); failed=0; \
+	"$$dev/python" -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 10 -m 'chaos and not e2e' \
+	  || failed=$$?; \
+	"$$dev/python" -m pytest -m 'chaos and e2e' || failed=$$?; exit $$failed
+endif
 
 .PHONY: lint
 lint:  ## Style, types, the direction of imports, and stale generated files.

@@ -1,4 +1,4 @@
-"""What holds for every test: cheap ones run first, and each may take as long as its kind does.
+"""What holds for every test: in which order they run, and that each may take as long as its kind does.
 
 The order inside a kind stays random, so that tests cannot lean on one another.
 """
@@ -33,6 +33,9 @@ def _kind(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order tests by what they cost, and limit each by its kind unless it says its own limit.
 
+    One after the other the cheap ones come first, so that a fault shows early; side by side those come first that may
+    take longest, so that none is left over at the end.
+
     Those marked ``chaos`` are left out unless they are named: by ``-m chaos``, or one by one.
     """
     if "chaos" not in config.option.markexpr and not any("::" in given for given in config.args):
@@ -43,4 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kind = _kind(item)
         if kind in _LIMITS_S and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_LIMITS_S[kind]))
-    items.sort(key=lambda item: _ORDER.index(_kind(item)))
+    items.sort(key=_longest_first if worker else lambda item: _ORDER.index(_kind(item)))
+
+
+def _longest_first(item: pytest.Item) -> float:
+    limit = item.get_closest_marker("timeout")
+    return -limit.args[0] if limit else 0.0
