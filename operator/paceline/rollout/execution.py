@@ -1,6 +1,7 @@
-"""Turns a pass's answers into ordered writes: evidence first, then arms that are over go, and what serves comes.
+"""Turns a pass's answers into ordered writes: evidence first, then what users reach, then arms that go and that come.
 
-A crash between any two of them leaves a state from which the next pass does the rest.
+A crash between any two of them leaves a state from which the next pass does the rest. One that comes again and again
+must not keep users from what was decided for them, so nothing but evidence goes before the front Service.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,13 +48,13 @@ def carry_out(seen: observe.Observed, answer: Answer, now: float) -> plan.Plan:
     draft.actions += _stored(seen, after, step, made)
     weighed = routing.carry_out(seen, after, now)
     draft.actions += weighed.withdrawals
+    draft.actions += front.actions(seen, after, now)
+    draft.actions += disruption.actions(seen)
     # What is over goes before anything new comes: a crash between two rollouts must not leave both on one node.
     draft.actions += arms.delete_unwanted(seen, wanted)
     draft.actions += arms.create_and_scale(seen, wanted)
     draft.actions += step.actions
-    draft.actions += front.actions(seen, after, now)
     draft.actions += weighed.actions
-    draft.actions += disruption.actions(seen)
     draft.actions += analysis.superfluous(seen, step.job)
     draft.actions += answer.found.clean_up
     draft.actions += _forgotten(seen, after, answer.goal)
