@@ -7,6 +7,10 @@ Both clients run in this interpreter, one after the other, in alternating order,
 answer length, greedy; each counts the whole run, ramp and tail included, by the definitions of ``vllm bench serve``
 (``paceline/probe/wholerun.py``). What is compared is the ratio of their figures by repeat, with a t interval over the
 repeats' logarithms. Exit code 1 when the throughput's interval leaves 0.95 to 1.05.
+
+Of a server that speculates its own counters tell how many tokens of a run were accepted drafts. Which texts a run gets
+is chance, as greedy answers depend on what is computed beside them, and texts that repeat themselves are fast;
+``steps_per_second`` leaves that out: it counts the tokens that no draft brought, each of which took a step of its own.
 """
 
 import argparse
@@ -22,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paceline.engines import metrics
 from paceline.judge import student
 from paceline.podside import clock as clocks
 from paceline.probe import loops, prompts, transport, wholerun
@@ -30,7 +35,8 @@ from paceline.probe.workload import Workload
 
 Run = dict[str, dict[str, float]]
 """What each client saw in one repeat."""
-_FIGURES = ("tokens_per_second", "ttft_median_ms", "tpot_mean_ms", "tokens")
+_BOTH_SEE = ("tokens_per_second", "ttft_median_ms", "tpot_mean_ms", "tokens")
+_FIGURES = (*_BOTH_SEE, "steps_per_second")
 _WITHIN = 0.05
 
 
@@ -71,7 +77,29 @@ async def _probe(options: argparse.Namespace, concurrency: int, requests: int) -
     seen = wholerun.measure(loop.traces)
     if seen.requests != requests:
         raise SystemExit(f"the probe completed {seen.requests} of {requests}")
-    return {name: float(getattr(seen, name)) for name in _FIGURES}
+    return {name: float(getattr(seen, name)) for name in _BOTH_SEE}
+
+
+async def _written(options: argparse.Namespace) -> tuple[int, int]:
+    """Return how many tokens the server has written since its start, and how many of them were accepted drafts."""
+    async with transport.HttpTransport(request_timeout_s=60) as http:
+        found = metrics.read(await http.fetch(f"{options.url}/metrics"))
+    if not isinstance(found, metrics.Reading):
+        raise SystemExit(f"{options.url}/metrics: {found.message}")
+    speculation = found.speculation
+    return found.generation_tokens, (speculation.accepted_tokens or 0) if speculation else 0
+
+
+def steps_per_second(pace: float, before: tuple[int, int], after: tuple[int, int]) -> float:
+    """Return a run's tokens per second without those that drafts brought.
+
+    Args:
+        pace: all its tokens per second.
+        before: tokens written and accepted when the run began.
+        after: the same when it had ended.
+    """
+    written, accepted = (late - early for early, late in zip(before, after, strict=True))
+    return pace * (1 - accepted / written)
 
 
 def agrees(ratio: Mapping[str, float]) -> bool:
@@ -98,13 +126,16 @@ def repeats(options: argparse.Namespace, concurrency: int) -> Iterator[Run]:
         order = ("probe", "vllm") if repeat % 2 else ("vllm", "probe")
         seen: dict[str, dict[str, float]] = {}
         for client in order:
+            before = asyncio.run(_written(options))
             if client == "probe":
                 seen[client] = asyncio.run(_probe(options, concurrency, requests))
             else:
                 seen[client] = _vllm(options, concurrency, requests)
+            pace, after = seen[client]["tokens_per_second"], asyncio.run(_written(options))
+            seen[client]["steps_per_second"] = steps_per_second(pace, before, after)
         if repeat >= 0:
-            pace = {client: round(seen[client]["tokens_per_second"], 1) for client in sorted(seen)}
-            _say(f"c={concurrency} repeat {repeat}: {pace}")
+            paces = {client: round(seen[client]["tokens_per_second"], 1) for client in sorted(seen)}
+            _say(f"c={concurrency} repeat {repeat}: {paces}")
             yield seen
 
 

@@ -25,6 +25,12 @@ def test_clients_agree_when_the_whole_interval_lies_within_five_percent(lower, u
     assert bench_serve.agrees({"lower": lower, "upper": upper}) is agrees
 
 
+def test_steps_leave_out_what_drafts_brought():
+    """Of 400 tokens in the run 100 were accepted drafts: three quarters took a step each, whatever came before."""
+    assert bench_serve.steps_per_second(200.0, (1000, 900), (1400, 1000)) == pytest.approx(150.0)
+    assert bench_serve.steps_per_second(200.0, (0, 0), (400, 0)) == pytest.approx(200.0)
+
+
 def test_pooled_runs_count_every_repeat(tmp_path):
     """Of a figure that one run lacks, those of the other; a concurrency that only one has stays as it is."""
 
