@@ -80,7 +80,7 @@ async def test_every_call_fails_once_and_the_end_is_the_same(proxied, life, end,
     with harness.run_operator(kubeconfig, log=tmp_path / "log", **settings, **patience) as operator:
         await life.begin()
         # One kind of fault comes several times in a row, so watches wait longer and longer: that adds up to minutes.
-        await life.ended(operator=operator, within_s=1200.0 if len(faults) == 1 else 300.0)
+        await life.ended(operator=operator, within_s=1200.0 if len(faults) == 1 else 500.0)
         await life.settles(end)
         assert operator.process.poll() is None, operator.tail()
         assert operator.lines("pass_crashed") == []

@@ -148,10 +148,10 @@ async def wins(api, namespace, gateway):
 
 
 async def loses(api, namespace, gateway):
-    """Take back a candidate whose head is dead on users' traffic."""
+    """Take back a candidate whose head is dead on users' traffic, in a step that is long enough to see it."""
     before = len(gateway.weights)
     async with liveusers.using(namespace, accepted_a_draft=0.0):
-        await ask_for(api, namespace, 5)
+        await ask_for(api, namespace, 5, rollout={"steps": [{"weight": 20, "pause": "10m"}, {"weight": 60}]})
         await reached(api, namespace, at_rest("Ngram", "DeadDraft"))
         after = await clean(api, namespace)
     assert gateway.weights[before:] == [(100, 0), (80, 20), (100, 0), (1,)]
@@ -174,7 +174,7 @@ async def rests(operator):
     assert writes() == before
 
 
-async def ask_for(api, namespace, tokens):
-    """Edit what is drafted."""
-    spec = {"speculation": {"method": "Ngram", "numSpeculativeTokens": tokens}}
+async def ask_for(api, namespace, tokens, **changes):
+    """Edit what is drafted, and more."""
+    spec = {"speculation": {"method": "Ngram", "numSpeculativeTokens": tokens}, **changes}
     await api.merge(kinds.SPECULATIVE_DEPLOYMENT, namespace, SERVED, {"spec": spec})
