@@ -44,7 +44,7 @@ test-parts: $(if $(filter embedded,$(CLUSTER)),cluster-build)
 	@$(PYTHON) requirements/cpu_env.py venv >/dev/null
 
 .PHONY: unit
-unit:  ## What needs neither a cluster nor the heavy environment: seconds.
+unit:  ## What needs neither a cluster nor the heavy environment: four minutes, half of them waiting.
 	@dev=$(DEV); "$$dev/python" -m pytest -m 'not cluster and not ml and not e2e' $(ARGS)
 
 .PHONY: chaos
