@@ -43,6 +43,15 @@ def test_flip_carries_the_version_it_was_decided_on() -> None:
     assert flips[0].resource_version == version
 
 
+def test_service_is_written_before_any_server() -> None:
+    """An operator that ends after every write would else leave users without a Service until a rollout is over."""
+    cluster = serving()
+    cluster.remove(kinds.SERVICE, builders.NAME)
+    cluster.edit(replicas=2)
+    kinds_written = [one.manifest["kind"] for one in cluster.operate().actions if hasattr(one, "manifest")]
+    assert kinds_written.index("Service") < kinds_written.index("Deployment")
+
+
 def test_deleted_service_is_made_again() -> None:
     """By the newest decision."""
     cluster = serving()
