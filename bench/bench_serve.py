@@ -97,8 +97,13 @@ def steps_per_second(pace: float, before: tuple[int, int], after: tuple[int, int
         pace: all its tokens per second.
         before: tokens written and accepted when the run began.
         after: the same when it had ended.
+
+    Raises:
+        SystemExit: when the server counted nothing meanwhile, or was started anew.
     """
     written, accepted = (late - early for early, late in zip(before, after, strict=True))
+    if written <= 0:
+        raise SystemExit(f"the server counted {written} tokens in a run; start it with metrics, and do not restart it")
     return pace * (1 - accepted / written)
 
 

@@ -31,6 +31,13 @@ def test_steps_leave_out_what_drafts_brought():
     assert bench_serve.steps_per_second(200.0, (0, 0), (400, 0)) == pytest.approx(200.0)
 
 
+@pytest.mark.parametrize("after", [(1000, 900), (10, 0)])
+def test_server_that_counts_nothing_or_anew_is_told(after):
+    """Its figures would be nonsense."""
+    with pytest.raises(SystemExit, match="do not restart it"):
+        bench_serve.steps_per_second(200.0, (1000, 900), after)
+
+
 def test_pooled_runs_count_every_repeat(tmp_path):
     """Of a figure that one run lacks, those of the other; a concurrency that only one has stays as it is."""
 
