@@ -14,7 +14,7 @@ TEMPLATE = {"spec": ENGINE}
 PLACE = ledger.Place(record_uid="mine", resource_version="20")
 
 
-def stored(owner: str, version: str, *, asked: bool, count: int = 1, **wish: str) -> dict[str, Any]:
+def stored(owner: str, version: str, *, asked: bool, count: int = 1, **wish: Any) -> dict[str, Any]:
     """Return the record of a resource that claims pods of a revision which no watch has shown yet."""
     claim = ledger.document({builders.sha(owner): ledger.Wish(count=count, pod_spec=ENGINE, asked=asked, **wish)})
     reference = {"kind": "SpeculativeDeployment", "name": owner, "uid": f"uid-of-{owner}", "controller": True}
@@ -89,6 +89,14 @@ def test_measuring_copy_and_server_of_one_revision_are_two_claims() -> None:
     copy = stored("a", "19", asked=False, part="copy")
     assert counts(copy, pods=[pod_of("a")]) == [1]
     assert counts(copy, pods=[pod_of("a", part="copy")]) == []
+
+
+def test_replicas_asked_for_beyond_those_an_arm_has_are_a_claim_of_their_own() -> None:
+    """The pods that the arm has, or was promised, are not taken for those that it asks for."""
+    more = stored("a", "19", asked=True, beside=1)
+    assert counts(more) == [1]
+    assert counts(more, pods=[pod_of("a")]) == [1]
+    assert counts(more, pods=[pod_of("a"), pod_of("a", "second")]) == []
 
 
 def test_pods_that_a_deployment_is_about_to_make_are_promised() -> None:

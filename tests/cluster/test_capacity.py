@@ -12,6 +12,7 @@ import playbook
 from api import builders
 from paceline.api import names
 from paceline.api.measurement import Purpose
+from paceline.capacity import ledger
 from paceline.planning import kinds
 from paceline.rollout.documents import records
 
@@ -124,6 +125,34 @@ async def test_two_rollouts_never_claim_one_node(control_plane, api, namespace, 
                 refused |= {told for pod in await servers(api, namespace) if (told := refusal(pod))}
                 await asyncio.sleep(0.1)
         assert refused == set()
+
+
+async def test_winner_grows_onto_no_node_that_was_promised(control_plane, api, namespace, settings, tmp_path):
+    """Of two free nodes the candidate takes one; the other is another's, and is waited for until that one lets go."""
+    async with world(control_plane, api, namespace, settings, tmp_path / "log", {"a": 8, "b": 8, "c": 8, "d": 8}):
+        await serve(api, namespace, rollout={"strategy": "Surge"}, replicas=2)
+        await reached(api, namespace, lambda status: status.get("readyReplicas") == 2)
+        await api.create(kinds.CONFIG_MAP, promise(namespace))
+        await ask(api, namespace)
+        stored = await reached(api, namespace, progressing("InsufficientGPU"))
+        told = next(one["message"] for one in stored["status"]["conditions"] if one["type"] == "Progressing")
+        assert "asks for the devices of one more replica" in told
+        pods = await servers(api, namespace)
+        assert len(pods) == 3
+        assert not any(map(refusal, pods))
+        await api.delete(kinds.CONFIG_MAP, namespace, "record-of-another")
+        await reached(api, namespace, lambda status: stable_is("Ngram")(status) and status["readyReplicas"] == 2)
+
+
+def promise(namespace):
+    """Return a record that was granted a node, and has made no pod yet."""
+    spec = fakenodes.template(namespace, 8)
+    spec["containers"] = [{"name": "engine", "resources": spec.pop("resources")}]
+    claim = ledger.document({"another": ledger.Wish(count=1, pod_spec=spec)})
+    meta = {"name": "record-of-another", "namespace": namespace}
+    labels = {names.LABEL_MANAGED_BY: names.FIELD_MANAGER, **ledger.labels(claim)}
+    meta |= {"labels": labels, "annotations": ledger.annotations(claim)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}}
 
 
 async def both_serve_their_drafts(api, namespace):

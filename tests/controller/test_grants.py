@@ -4,24 +4,41 @@ import contextlib
 import copy
 import itertools
 
+import pytest
+
 from capacity import builders as devices
 from controller import builders, fakeserver
-from paceline.api import names
 from paceline.capacity import forecast, ledger
 from paceline.controller import apiserver, errors, executor, view
 from paceline.planning import kinds
 from paceline.planning.plan import Apply, Create
 
 ENGINE = {"containers": [{"name": "engine", "resources": {"limits": {devices.GPU: "8"}}}]}
-WORLD = devices.world([devices.node("the-only-one")], [])
+NODE = devices.node("the-only-one")
 # Asking, taking over and granting take five requests; what is left after so many is done in turns.
 STEPS = 9
 ENOUGH = 20
 
 
-def record(name, *, asked):
-    """Return a record that claims a node for itself."""
-    claim = ledger.document({name: ledger.Wish(count=1, pod_spec=ENGINE, asked=asked)})
+def seating(name, *, asked):
+    """Return the claim of a rollout that has nothing yet."""
+    return {name: ledger.Wish(count=1, pod_spec=ENGINE, asked=asked)}
+
+
+def growing(name, *, asked):
+    """Return the claim of a rollout that has a node for its candidate, and wants one for another replica."""
+    if not asked:
+        return {name: ledger.Wish(count=2, pod_spec=ENGINE)}
+    more = ledger.Wish(count=1, pod_spec=ENGINE, asked=True, beside=1)
+    return {name: ledger.Wish(count=1, pod_spec=ENGINE), f"{name}/more": more}
+
+
+NODES = {seating: [NODE], growing: [NODE, devices.node("of-one"), devices.node("of-two")]}
+
+
+def record(name, wishes):
+    """Return a record that claims nodes for itself."""
+    claim = ledger.document(wishes)
     manifest = builders.config_map(name)
     manifest["metadata"]["labels"] |= ledger.labels(claim)
     manifest["metadata"]["annotations"] = ledger.annotations(claim)
@@ -31,8 +48,9 @@ def record(name, *, asked):
 class Asker:
     """One resource that asks for the node, as a rollout does: by its record first, and then pass by pass."""
 
-    def __init__(self, name, server):
-        self.name, self._server = name, server
+    def __init__(self, name, server, claims):
+        self.name, self._server, self._claims = name, server, claims
+        self._nodes = devices.world(NODES[claims], [])
         self._path = apiserver.item(kinds.CONFIG_MAP, builders.NAMESPACE, name)
         self._world = builders.World()
         self._writes = executor.Executor(
@@ -46,18 +64,22 @@ class Asker:
 
     async def run(self):
         """Ask, and try to grant until the node is somebody's; what a pass sees holds all that it wrote before."""
-        await self._writes.carry_out(builders.KEY, [Create(manifest=record(self.name, asked=True))])
+        await self._writes.carry_out(builders.KEY, [Create(manifest=self._record(asked=True))])
         while not granted(self._server):
             meta = self._server.objects[self._path]["metadata"]
             version = meta["resourceVersion"]
             place = ledger.Place(record_uid=meta["uid"], resource_version=version)
-            before = ledger.stand(picture(self._server, self._world), WORLD, place).promised
-            if not forecast.forecast(WORLD, before, forecast.Claim.of(ENGINE, 1)).is_enough:
+            found = ledger.stand(picture(self._server, self._world), self._nodes, place)
+            before = (*found.promised, *found.own)
+            if not forecast.forecast(self._nodes, before, forecast.Claim.of(ENGINE, 1)).is_enough:
                 await self._server.request("GET", self._path)  # time goes by
                 continue
-            grant = Apply(manifest=record(self.name, asked=False), uid=meta["uid"], resource_version=version)
+            grant = Apply(manifest=self._record(asked=False), uid=meta["uid"], resource_version=version)
             with contextlib.suppress(errors.ConflictError):  # the next pass decides on newer facts
                 await self._writes.carry_out(builders.KEY, [grant])
+
+    def _record(self, *, asked):
+        return record(self.name, self._claims(self.name, asked=asked))
 
 
 def picture(server, world):
@@ -76,16 +98,17 @@ def step(running, name):
 
 
 def granted(server):
-    """Return whose claim the ledger holds as granted."""
-    labels = {path.rsplit("/", 1)[1]: one["metadata"]["labels"] for path, one in server.objects.items()}
-    return [name for name, found in labels.items() if found.get(names.LABEL_CLAIM) == ledger.GRANTED]
+    """Return whose claim the ledger holds as granted, all of it."""
+    claims = {path.rsplit("/", 1)[1]: ledger.read(one) for path, one in server.objects.items()}
+    return [name for name, claim in claims.items() if claim and not any(one.get("asked") for one in claim.values())]
 
 
-def test_one_node_is_granted_once_whatever_the_order_of_the_requests():
+@pytest.mark.parametrize("claims", [seating, growing])
+def test_one_node_is_granted_once_whatever_the_order_of_the_requests(claims):
     """Taking a record's fields over made a version of its own, at which the other saw a place that nobody kept to."""
     for order in itertools.product(("one", "two"), repeat=STEPS):
         server = fakeserver.FakeServer()
-        running = {name: Asker(name, server).run() for name in ("one", "two")}
+        running = {name: Asker(name, server, claims).run() for name in ("one", "two")}
         for name in order:
             if name in running:
                 step(running, name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.api import names
 from paceline.api.measurement import ProbeConfig, ProbeReport
-from paceline.capacity import reading
+from paceline.capacity import ledger, reading
 from paceline.planning import conditions, fleet, kinds
 from rollout import builders
 from rollout.cluster import Cluster, Picture
@@ -15,6 +15,7 @@ from rollout.cluster import Cluster, Picture
 GPU = "nvidia.com/gpu"
 FIRST = {"priorityClassName": "first"}
 PRIORITIES = {"first": 1000}
+ANOTHER = "record-of-another"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
@@ -51,6 +52,20 @@ class GpuCluster(Cluster):
         self.load_s = 60.0
         self.least_ready: int | None = None
         """The fewest ready pods behind the front Service, once there was one."""
+
+    # -- what others were promised
+
+    def promise(self, count: int = 1, *, gpus: int = 8) -> None:
+        """Let another resource hold a granted claim, of which no pod exists yet."""
+        spec = {"containers": [{"name": "engine", "resources": {"limits": {GPU: str(gpus)}}}]}
+        claim = ledger.document({builders.sha("another"): ledger.Wish(count=count, pod_spec=spec)})
+        meta = {"name": ANOTHER, "namespace": builders.NAMESPACE, "uid": ANOTHER}
+        meta |= {"labels": ledger.labels(claim), "annotations": ledger.annotations(claim)}
+        self._put({"kind": "ConfigMap", "metadata": meta, "data": {}})
+
+    def withdraw(self) -> None:
+        """Let that claim go."""
+        self._drop("ConfigMap", ANOTHER)
 
     # -- what the operator sees
 

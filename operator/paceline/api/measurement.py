@@ -253,6 +253,10 @@ class RolloutRecord(ApiModel):
     """How long the last turn's measuring took, from its first probe until its rounds were stored; 0 before any."""
     carried_rounds: Annotated[int, pydantic.Field(ge=0)] = 0
     """Rounds taken over from earlier rollouts, as the recorded profile of an arm; they are the first of ``rounds``."""
+    asked_replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Replicas of the newcomer that are asked for in the ledger, beyond those it has; 0 while it does not grow."""
+    granted_replicas: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Replicas of the newcomer that it may have since it asked for more; 0 before."""
     rolls: bool = False
     """Whether what serves from this decision on takes over one replica after the other, for want of room for both."""
     capacity_held: bool = False

@@ -72,6 +72,22 @@ def forecast(world: fleet.Fleet, promised: Iterable[Claim], wanted: Claim) -> Fo
     )
 
 
+def takes_promised(world: fleet.Fleet, promised: Sequence[Claim], wanted: Claim, *, own: Sequence[Claim] = ()) -> bool:
+    """Whether pods of ``wanted``, if they were made now, could land where others were promised room before.
+
+    Where they would find no more nodes without those promises than with them they may as well wait in the scheduler's
+    queue, in which a cluster that grows on demand finds them.
+
+    Args:
+        world: nodes and pods.
+        promised: others' claims that come before this one.
+        wanted: what would be made.
+        own: claims of whoever asks, which come before it too.
+    """
+    left = forecast(world, (*promised, *own), wanted)
+    return not left.is_enough and forecast(world, own, wanted).fits > left.fits
+
+
 def devices_of(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Return the devices among a container's resources."""
     return reading.devices(amounts)

@@ -48,6 +48,8 @@ class Wish:
     """Whether it is only asked for; granted otherwise."""
     part: str = ""
     """Of the pods' labels, where it is not that of a server."""
+    beside: int = 0
+    """Pods of the same Deployment that another entry of the record claims."""
     job: str = ""
     """Name of the Job that will make the pods; empty where a Deployment does."""
 
@@ -66,6 +68,7 @@ def _entry(wish: Wish) -> dict[str, Any]:
     entry = {"count": claim.count, "requests": dict(claim.requests), "template": dict(claim.template)}
     entry |= {"asked": True} if wish.asked else {}
     entry |= {"part": wish.part} if wish.part else {}
+    entry |= {"beside": wish.beside} if wish.beside else {}
     return entry | ({"job": wish.job} if wish.job else {})
 
 
@@ -108,6 +111,10 @@ class Place:
 
     record_uid: str
     resource_version: str
+
+
+LAST: Final = Place(record_uid="", resource_version="")
+"""Of one who asks for nothing: what was granted to anybody comes before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +163,7 @@ class _Line:
     asked: bool
     namespace: str
     claim: forecast.Claim
+    beside: int = 0
     job: str = ""
     pods: _Pods | None = None
     """Where a Deployment makes them."""
@@ -185,7 +193,7 @@ class _Book:
         if line.job:
             exists = self.view.get(kinds.JOB, line.namespace, line.job) is not None
             return _less(line.claim, line.claim.count if exists else 0)
-        return _less(line.claim, self._servers[line.pods] if line.pods else 0)
+        return _less(line.claim, max(0, self._servers[line.pods] - line.beside) if line.pods else 0)
 
     def of_deployments(self, *, without: set[_Pods | None]) -> Iterator[forecast.Claim]:
         """Yield the pods that Deployments of ours are about to make, where no record claims as many already."""
@@ -269,6 +277,7 @@ def _line(record: _Record, name: str, entry: Mapping[str, Any], *, asked: bool) 
             requests={str(name): int(count) for name, count in entry["requests"].items()},
             template=dict(entry["template"]),
         ),
+        beside=int(entry.get("beside", 0)),
         job=job,
         pods=None if job else _pods(record.namespace, values),
     )

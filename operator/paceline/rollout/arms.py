@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.api import base, names
-from paceline.api.measurement import Purpose, RolloutRecord, Seating
+from paceline.api.measurement import RolloutRecord, Seating
 from paceline.planning import kinds, plan
-from paceline.rollout.documents import records, revisions, workloads
+from paceline.rollout import growth
+from paceline.rollout.documents import claims, records, revisions, workloads
 from paceline.rollout.places import copies, handover, release, turns
 from paceline.rollout.traffic import weights
 from paceline.rollout.view import observe, parts
@@ -59,15 +60,13 @@ def _of_rollout(seen: observe.Observed, record: RolloutRecord) -> dict[str, int]
         return {}
     if record.weight:
         # Nothing is measured any more: the control has gone, and the candidate has what its share takes.
-        return {names.short(record.candidate): weights.share(seen, record).replicas}
+        share = weights.share(seen, record).replicas
+        return {names.short(record.candidate): growth.bounded(seen, record, share)}
     slot = turns.slot(seen, record)
     if slot:
         return {names.short(slot): 1}
-    replicas = seen.owner.spec.replicas
-    whole = record.purpose in {Purpose.BASELINE, Purpose.UNDO} and record.seating not in release.SEATINGS
-    arms = {names.short(record.control): replicas if whole else 1} if record.control else {}
-    arms[names.short(record.candidate)] = replicas if whole else 1
-    return arms
+    each = claims.seated_with(record, seen.owner.spec.replicas)
+    return {names.short(digest): each for digest in (record.control, record.candidate) if digest}
 
 
 def _given_up(history: records.History) -> int:

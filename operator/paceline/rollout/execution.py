@@ -11,7 +11,7 @@ from typing import Any, Final
 from paceline.api.measurement import RolloutRecord
 from paceline.capacity import ledger
 from paceline.planning import kinds, plan
-from paceline.rollout import analysis, arms, disruption, opening, verbs
+from paceline.rollout import analysis, arms, disruption, growth, opening, verbs
 from paceline.rollout.documents import claims, records, revisions, workloads
 from paceline.rollout.guarding import suspicion
 from paceline.rollout.places import copies, turns
@@ -89,9 +89,10 @@ def _claim(
     sizes = claims.Sizes(
         replicas=replicas,
         slot=turns.slot(seen, record),
-        share=weights.share(seen, record).replicas if record.weight else 0,
+        share=growth.bounded(seen, record, weights.share(seen, record).replicas) if record.weight else 0,
         full=full,
         copied=copies.claimed_for(record, replicas=replicas),
+        grows=turns.newcomer(record) if record.asked_replicas else "",
     )
     fresh = [one.manifest["data"] for one in made if isinstance(one, plan.Create)]
     templates = {digest: revision.template for digest, revision in seen.revisions.items()}

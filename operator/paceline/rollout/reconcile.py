@@ -5,7 +5,7 @@ from typing import Final
 
 from paceline.api.measurement import Purpose
 from paceline.planning import plan
-from paceline.rollout import alternation, drains, execution, opening, promotion, recovery, seating, verbs
+from paceline.rollout import alternation, drains, execution, growth, opening, promotion, recovery, seating, verbs
 from paceline.rollout.guarding import guard, suspicion
 from paceline.rollout.places import handover
 from paceline.rollout.resolving import headsource, inspection, resolve
@@ -72,7 +72,7 @@ def _settled(seen: observe.Observed, wanted: opening.Goal, resolution: resolve.R
 def advance(case: Case, wanted: opening.Goal) -> Step:
     """Return the next step of an open rollout, with what is remembered whatever it decides."""
     marked = drains.marked(case)
-    step = _decide(marked, wanted)
+    step = growth.settle(marked, _decide(marked, wanted))
     return step if step.record is not None or marked is case else replace(step, record=marked.record)
 
 

@@ -9,20 +9,18 @@ decides, and a rollout whose pods found no node in time is seated anew.
 from dataclasses import replace
 from typing import Final
 
-from paceline.api import base, names
+from paceline.api import names
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, Seating
 from paceline.api.speculativedeployment import OnInsufficientGPU, Strategy
 from paceline.capacity import forecast
 from paceline.planning import conditions
-from paceline.rollout import rollback, verbs
-from paceline.rollout.documents import revisions
+from paceline.rollout import shortage, verbs
+from paceline.rollout.documents import claims, revisions
 from paceline.rollout.places import downtime, release, seats, turns, volumes
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.view import observe, readiness
 
-AGAIN_S: Final = 15.0
-_WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
 # What stable itself asks for: where a candidate goes, and what it may cost, says nothing of these.
 _OF_STABLE: Final = frozenset({Purpose.GUARD, Purpose.UNDO})
 _LACKS_NODE: Final = frozenset({RolloutReason.SCHEDULING, RolloutReason.INSUFFICIENT_GPU})
@@ -36,21 +34,42 @@ def settle(case: Case) -> Step | None:
     if paused is not None:
         return paused
     if case.record.capacity_held:
-        return _held(case)
-    if case.seen.devices is not None and case.record.stable:
-        if not case.seen.standing.has_asked:
-            return _asks(case)
-        if not case.seen.standing.is_whole:
-            return seats.unread(case)
+        return shortage.held(case)
+    unheard = _unheard(case)
+    if unheard is not None:
+        return unheard
     found = _choose(case)
-    return _seated(case, found) if isinstance(found, Seating) else _short(case, found)
+    if isinstance(found, Seating):
+        return _after_others(case, found) or _seated(case, found)
+    return shortage.settle(case, found)
 
 
-def _asks(case: Case) -> Step:
-    """Return the pass by which the record comes to hold its claim; whoever has just come back goes to the end."""
+def _unheard(case: Case) -> Step | None:
+    """Return the pass by which the record comes to hold its claim, or the wait for those that come before it.
+
+    Whoever has just come back goes to the end.
+    """
+    if case.seen.devices is None:
+        return None
+    if case.seen.standing.has_asked:
+        return None if case.seen.standing.is_whole else seats.unread(case)
     short = names.short(turns.newcomer(case.record))
     message = f"Revision {short} asks for its devices."
-    return Step(reason=RolloutReason.SCHEDULING, message=message, look_again_s=AGAIN_S)
+    return Step(reason=RolloutReason.SCHEDULING, message=message, look_again_s=shortage.AGAIN_S)
+
+
+def _after_others(case: Case, seating: Seating) -> Step | None:
+    """Return the wait for pods of others, where those of this rollout could land on what the others were promised.
+
+    Whoever comes in stable's place, and whoever has nothing to fall back on, needs no free node to be seated; but what
+    waits for a node takes the first that is free.
+    """
+    count = _places(case) if seating in {Seating.BESIDE, Seating.TAKEN} else 1
+    digest = turns.newcomer(case.record)
+    if case.now >= shortage.until(case) or not seats.takes_promised(case, digest, count):
+        return None
+    message = f"Revision {names.short(digest)} waits for GPUs: what is free was promised to others before."
+    return Step(reason=RolloutReason.INSUFFICIENT_GPU, message=message, look_again_s=shortage.AGAIN_S)
 
 
 def _released(case: Case) -> Step | None:
@@ -62,36 +81,27 @@ def _released(case: Case) -> Step | None:
     return next((step for step in found if step is not None), None)
 
 
-class Lack:
-    """Why no place can be had."""
-
-    __slots__ = ("in_vain", "message", "needs_consent")
-
-    def __init__(self, message: str, *, needs_consent: bool = False, in_vain: bool = False) -> None:
-        self.message = message
-        self.needs_consent = needs_consent
-        self.in_vain = in_vain
-        """Whether no free device would change it."""
-
-
 def _places(case: Case) -> int:
     """Return how many pods beside stable's the rollout needs for all its arms at once."""
     record = case.record
     arms = {one for one in (record.candidate, record.control) if one and one != record.stable}
-    return case.seen.owner.spec.replicas if record.purpose in _WHOLE else len(arms)
+    return case.seen.owner.spec.replicas if record.purpose in claims.WHOLE else len(arms)
 
 
-def _choose(case: Case) -> Seating | Lack:
+def _choose(case: Case) -> Seating | shortage.Lack:
     """Return the seating that the strategy and the forecast lead to."""
     strategy, needed = case.seen.owner.spec.rollout.strategy, _places(case)
     revision = case.seen.revisions.get(turns.newcomer(case.record))
     if revision is None:
-        return Lack("The revision is being written.")
+        return shortage.Lack("The revision is being written.")
+    if not case.record.stable:
+        # There is nothing to keep from harm, and nothing in whose place it could come.
+        return Seating.BESIDE
     found = seats.room_for(case, revision.digest, needed)
     if found is not None and found.fits:
         in_vain = volumes.in_vain(case, revision, min(found.fits, needed))
         if in_vain:
-            return Lack(in_vain, in_vain=True)
+            return shortage.Lack(in_vain, in_vain=True)
     if strategy is not Strategy.REPLACE or case.record.purpose in _OF_STABLE:
         if found is None or found.fits >= needed:
             return Seating.BESIDE
@@ -104,34 +114,34 @@ def _choose(case: Case) -> Seating | Lack:
     return _in_stables_place(case, revision, found, lack) if in_place else lack
 
 
-def _lack(case: Case, found: forecast.Forecast | None, needed: int) -> Lack:
+def _lack(case: Case, found: forecast.Forecast | None, needed: int) -> shortage.Lack:
     short = names.short(turns.newcomer(case.record))
     if found is None:
-        return Lack(f"Revision {short} found no node.")
+        return shortage.Lack(f"Revision {short} found no node.")
     nodes = "one node" if needed == 1 else f"each of {needed} nodes"
-    return Lack(
+    return shortage.Lack(
         f"Revision {short} needs {found.each} free {found.resource} on {nodes}; the largest free block is"
         f" {found.largest}, and {found.fits} of {needed} pods would find a node."
     )
 
 
 def _in_stables_place(
-    case: Case, revision: revisions.Revision, found: forecast.Forecast | None, lack: Lack
-) -> Seating | Lack:
+    case: Case, revision: revisions.Revision, found: forecast.Forecast | None, lack: shortage.Lack
+) -> Seating | shortage.Lack:
     """Return the seating that takes a place from stable, where that would be enough and may be done."""
     seen, replicas = case.seen, case.seen.owner.spec.replicas
     if seen.devices is not None and not _would_fit_after(case, revision):
-        return Lack(f"{lack.message} One of stable's places would not do either.")
+        return shortage.Lack(f"{lack.message} One of stable's places would not do either.")
     unsafe = release.consent(seen, revision)
     if unsafe and has_endpoint(seen):
-        return Lack(f"{lack.message} {unsafe}", needs_consent=True)
+        return shortage.Lack(f"{lack.message} {unsafe}", needs_consent=True)
     if replicas > 1:
         spare = (found.fits if found else 0) + 1
         needs_two = case.record.purpose is Purpose.CANDIDATE and _places(case) > spare
         return Seating.TAKEN_SHARED if needs_two else Seating.TAKEN
     if case.record.purpose is Purpose.GUARD and has_endpoint(seen):
         short = names.short(case.record.stable)
-        return Lack(
+        return shortage.Lack(
             f"{lack.message} Stable's only place is not given up on a suspicion, also with"
             " rollout.replace.allowDowntime: what users do to it cannot be measured while it is stopped. Free a node"
             f" for the control, or annotate paceline.dev/undo: {short} to go back to what served before."
@@ -139,7 +149,7 @@ def _in_stables_place(
     if seen.owner.spec.rollout.replace_policy.allow_downtime or not has_endpoint(seen):
         return Seating.STOPPED
     cost = downtime.estimate(case)
-    return Lack(
+    return shortage.Lack(
         f"{lack.message} Only stable's own place would do: users would have no service for about"
         f" {downtime.in_words(cost.expected_s)}, at most {downtime.in_words(cost.longest_s)}. Free a node, or set"
         " rollout.replace.allowDowntime: true.",
@@ -210,60 +220,6 @@ _IN_WORDS: Final = {
 }
 
 
-def _short(case: Case, lack: Lack) -> Step:
-    """Return what the spec says to do without room."""
-    record = case.record
-    if record.purpose in {Purpose.GUARD, Purpose.UNDO}:
-        return rollback.abort(case, RolloutReason.ABORTED, f"It cannot be done now. {lack.message}"[:1024])
-    if lack.in_vain:
-        return rollback.reject(case, RolloutReason.VOLUME_EXCLUSIVE, lack.message)
-    match case.seen.owner.spec.rollout.on_insufficient_gpu:
-        case OnInsufficientGPU.REJECT:
-            return rollback.reject(case, RolloutReason.NO_FREE_GPU, lack.message)
-        case OnInsufficientGPU.HOLD:
-            return _held(case, lack)
-        case OnInsufficientGPU.WAIT:
-            return _waits(case, lack)
-
-
-def until(case: Case) -> float:
-    """Return when the wait for devices is over."""
-    span = base.parse_duration(case.deadlines.capacity).total_seconds()
-    return conditions.parse_timestamp(case.record.started_at) + span
-
-
-def _waits(case: Case, lack: Lack) -> Step:
-    if case.now >= until(case):
-        over = f"{lack.message} rollout.deadlines.capacity ({case.deadlines.capacity}) is over."
-        return rollback.reject(case, RolloutReason.NO_FREE_GPU, over)
-    reason = RolloutReason.CONSENT_NEEDED if lack.needs_consent else RolloutReason.INSUFFICIENT_GPU
-    remedy = "" if lack.needs_consent else _remedy(case)
-    return Step(
-        reason=reason,
-        message=f"{lack.message}{remedy} Stable serves on."[:1024],
-        progressing=not lack.needs_consent,
-        look_again_s=min(AGAIN_S, until(case) - case.now),
-    )
-
-
-def _remedy(case: Case) -> str:
-    surge = case.seen.owner.spec.rollout.strategy is Strategy.SURGE
-    return " Free a node, or set rollout.strategy: Auto." if surge else " Free a node."
-
-
-def _held(case: Case, lack: Lack | None = None) -> Step:
-    """Return the halt until a person asks for another try; nothing is made, so nothing is kept from others."""
-    record, short = case.record, names.short(case.record.candidate)
-    token = verbs.asked(case.seen, "retry", record.candidate)
-    if token and record.capacity_held:
-        tried = record.model_copy(update={"capacity_held": False, "handled": [*record.handled, token], "message": ""})
-        return Step(reason=RolloutReason.SCHEDULING, message="Asked for again by annotation.", record=tried)
-    said = lack.message if lack else record.message
-    held = None if lack is None else record.model_copy(update={"capacity_held": True, "message": said[:1024]})
-    todo = f"annotate paceline.dev/retry: {short} when there is room, or paceline.dev/abort: {short}."
-    return Step(reason=RolloutReason.HELD, message=f"{said} It is held; {todo}"[:1024], progressing=False, record=held)
-
-
 def _without_node(case: Case) -> Step | None:
     """Return the new seating of a rollout whose newcomer found no node in time; None while it may, or if it did."""
     record = case.record
@@ -277,7 +233,7 @@ def _without_node(case: Case) -> Step | None:
     found = case.readiness(turns.newcomer(record), wanted=1)
     if not isinstance(found, readiness.Failed) or found.reason not in _LACKS_NODE:
         return None
-    lack = Lack(found.message)
+    lack = shortage.Lack(found.message)
     if record.seating is Seating.BESIDE and case.seen.owner.spec.rollout.strategy is Strategy.AUTO:
         revision = case.seen.revisions.get(turns.newcomer(record))
         chosen = _in_stables_place(case, revision, None, lack) if revision else lack
@@ -289,12 +245,13 @@ def _without_node(case: Case) -> Step | None:
     return _asked_again(case, lack)
 
 
-def _asked_again(case: Case, lack: Lack) -> Step:
+def _asked_again(case: Case, lack: shortage.Lack) -> Step:
     """Return the way back to asking, which frees the pods' places in the queue; where nobody sees nodes, they wait."""
     if case.seen.owner.spec.rollout.on_insufficient_gpu is OnInsufficientGPU.WAIT:
         if case.seen.devices is None:
-            return _waits(case, lack)
-        again = case.record.model_copy(update={"seating": Seating.ASKED, "released_at": None})
+            return shortage.waits(case, lack)
+        anew = {"seating": Seating.ASKED, "released_at": None, "asked_replicas": 0, "granted_replicas": 0}
+        again = case.record.model_copy(update=anew)
         return Step(reason=RolloutReason.INSUFFICIENT_GPU, message=lack.message[:1024], record=again)
     asked = Case(seen=case.seen, record=case.record.model_copy(update={"seating": Seating.ASKED}), now=case.now)
-    return _short(asked, lack)
+    return shortage.settle(asked, lack)

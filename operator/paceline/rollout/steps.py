@@ -52,6 +52,7 @@ class Case:
                 drained_at=conditions.parse_timestamp(self.record.drained_at) if self.record.drained_at else None,
             ),
             since=self._since(),
+            asks=bool(self.record.asked_replicas) and wanted > 1,
         )
         return readiness.assess(arm, self.deadlines, self.now)
 

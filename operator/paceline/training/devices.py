@@ -41,10 +41,10 @@ def seat(seen: observe.Observed, job: plan.Manifest) -> Seat:
         return Seat(claim=asked, waits="its devices are asked for.")
     if not seen.standing.is_whole:
         return Seat(claim=asked, waits="the claims of all namespaces are being read.", look_again_s=_AGAIN_S)
-    found = forecast.forecast(seen.devices, seen.standing.promised, forecast.Claim.of(pod_spec, 1))
-    unpromised = forecast.forecast(seen.devices, (), forecast.Claim.of(pod_spec, 1))
-    if found.is_enough or not unpromised.is_enough:
+    wanted = forecast.Claim.of(pod_spec, 1)
+    if not forecast.takes_promised(seen.devices, seen.standing.promised, wanted):
         return Seat(claim=_claim(name, pod_spec, asked=False))
+    found = forecast.forecast(seen.devices, seen.standing.promised, wanted)
     return Seat(
         claim=asked,
         waits=f"it needs {found.each} {found.resource} on one node, and what is free was promised to others before.",

@@ -13,7 +13,9 @@ from paceline.capacity import ledger
 from paceline.rollout.documents import workloads
 
 _COPY_MARK: Final = f"/{workloads.COPY}"
-_WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
+_MORE_MARK: Final = "/more"
+WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
+"""Rollouts that measure nothing: the Service flips to nothing that is half there."""
 _IN_STABLES_PLACE: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
 
 
@@ -31,12 +33,14 @@ class Sizes:
     """Digest of an arm that gets all its replicas before it serves."""
     copied: str = ""
     """Digest of which there is, or is asked for, a measuring copy."""
+    grows: str = ""
+    """Digest that asks for ``RolloutRecord.asked_replicas``; empty when none does."""
 
 
 def of(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
     """Return the pods that an open rollout has, or asks for, by digest of their revision; nothing once it is decided.
 
-    A measuring copy's go by its digest and a mark.
+    A measuring copy's go by its digest and a mark, and so do replicas that are asked for beyond those an arm has.
     """
     if record.decision is not None or (record.seating is Seating.ASKED and (record.capacity_held or record.paused)):
         # While a person is waited for nothing is made, so nothing is kept from others.
@@ -45,6 +49,8 @@ def of(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
     if sizes.full:
         counts[sizes.full] = sizes.replicas
     counts.pop(record.stable, None)
+    more = record.asked_replicas - counts.get(sizes.grows, 0) if sizes.grows else 0
+    counts |= {sizes.grows + _MORE_MARK: more} if more > 0 else {}
     return counts | ({sizes.copied + _COPY_MARK: 1} if sizes.copied else {})
 
 
@@ -54,8 +60,13 @@ def _of_arms(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
         return {record.candidate: sizes.share}
     if sizes.slot:
         return {sizes.slot: 1}
-    each = sizes.replicas if record.purpose in _WHOLE and record.seating not in _IN_STABLES_PLACE else 1
+    each = seated_with(record, sizes.replicas)
     return {digest: each for digest in (record.candidate, record.control) if digest}
+
+
+def seated_with(record: RolloutRecord, replicas: int) -> int:
+    """Return the pods of each arm that are made as soon as it is seated: all, where nothing is to be measured first."""
+    return replicas if record.purpose in WHOLE and record.seating not in _IN_STABLES_PLACE else 1
 
 
 def document(
@@ -68,15 +79,22 @@ def document(
         counts: as ``of`` gave them.
         templates: rendered pod templates by digest; a revision that is about to be written has none yet.
     """
-    wishes = {
-        name: ledger.Wish(
+    wishes = {}
+    for name, count in counts.items():
+        digest, slash, mark = name.partition("/")
+        template = templates.get(digest)
+        if template is None:
+            continue
+        asked = {
+            "": record.seating is Seating.ASKED,
+            _COPY_MARK: record.measuring_copy is CopyState.ASKED,
+            _MORE_MARK: True,
+        }
+        wishes[name] = ledger.Wish(
             count=count,
             pod_spec=template["spec"],
-            asked=record.measuring_copy is CopyState.ASKED if is_copy else record.seating is Seating.ASKED,
-            part=workloads.COPY if is_copy else "",
+            asked=asked[slash + mark],
+            part=workloads.COPY if slash + mark == _COPY_MARK else "",
+            beside=counts.get(digest, 0) if slash + mark == _MORE_MARK else 0,
         )
-        for name, count in counts.items()
-        for is_copy in (name.endswith(_COPY_MARK),)
-        if (template := templates.get(name.removesuffix(_COPY_MARK))) is not None
-    }
     return ledger.document(wishes)

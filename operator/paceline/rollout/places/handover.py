@@ -1,9 +1,10 @@
 """From one serving revision to the next where there is no room for both: one replica after the other.
 
 The decision is made and stands; what is left is a level. As many replicas of the new revision are wanted as are ready,
-and one more. The old one gives up a replica only when a pod of the new one waits for its GPUs, and otherwise only what
-the new one has made good, so that all but one of ``spec.replicas`` serve all along. Meanwhile the front Service selects
-both; it selects the new one alone as soon as that has all its replicas.
+and one more, unless that one could land on a node that somebody else was promised. The old one gives up a replica only
+when a pod of the new one waits for its GPUs, and otherwise only what the new one has made good, so that all but one of
+``spec.replicas`` serve all along. Meanwhile the front Service selects both; it selects the new one alone once that
+has all its replicas.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Final
 from paceline.api import base, names
 from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import Strategy
+from paceline.capacity import forecast
 from paceline.planning import conditions
 from paceline.rollout.documents import records
 from paceline.rollout.places import release, seats
@@ -63,15 +65,25 @@ def sizes(seen: observe.Observed, history: records.History) -> Sizes | None:
     if not old.replicas and not old.pods:
         # It has given up all it had; what the new one still lacks waits for others' GPUs.
         return None
+    more = 0 if new.replicas <= ready and _takes_promised(seen, change.serving) else 1
     waits = any(pod.scheduled_at is None and pod.unschedulable for pod in new.pods)
     front = seen.front
     alone = front is not None and not front.is_pool and front.selected == names.short(change.stable)
     # What the new revision has ready serves nobody while the Service still selects the old one alone.
     least = replicas - 1 if alone else 0
     return Sizes(
-        new=min(replicas, ready + 1),
+        new=min(replicas, ready + more),
         old=min(old.replicas, max(least, replicas - ready - (1 if waits else 0))),
     )
+
+
+def _takes_promised(seen: observe.Observed, digest: str) -> bool:
+    """Whether the next pod would land on what others were promised, while it waits for a place of the old one."""
+    revision = seen.revisions.get(digest)
+    if seen.devices is None or revision is None:
+        return False
+    next_one = forecast.Claim.of(revision.template["spec"], 1)
+    return forecast.takes_promised(seen.devices, seen.standing.promised, next_one)
 
 
 def is_pool(seen: observe.Observed, history: records.History) -> bool:

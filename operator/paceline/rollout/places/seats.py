@@ -18,14 +18,11 @@ _UNREAD_S: Final = 5.0
 
 
 def at_opening(seen: observe.Observed, inputs: revisions.Inputs, *, stable: str) -> Seating:
-    """Return how a new rollout begins: by asking, where something serves that might be in its way, else at once."""
-    if not stable:
-        return Seating.BESIDE
+    """Return how a new rollout begins: by asking, where there are devices to ask for or stable is to make way."""
     resources = inputs.engine.pod_template.resources
     asks_devices = bool(forecast.devices_of({**resources.limits, **resources.requests}))
-    if seen.owner.spec.rollout.strategy is Strategy.REPLACE or (seen.devices is not None and asks_devices):
-        return Seating.ASKED
-    return Seating.BESIDE
+    replaces = bool(stable) and seen.owner.spec.rollout.strategy is Strategy.REPLACE
+    return Seating.ASKED if replaces or (seen.devices is not None and asks_devices) else Seating.BESIDE
 
 
 def to_promote(case: Case) -> int:
@@ -48,6 +45,15 @@ def room_for(case: Case, digest: str, count: int, *, beside_own: bool = False) -
         return None
     before = (*seen.standing.promised, *seen.standing.own) if beside_own else seen.standing.promised
     return forecast.forecast(seen.devices, before, forecast.Claim.of(revision.template["spec"], count))
+
+
+def takes_promised(case: Case, digest: str, count: int) -> bool:
+    """Whether ``count`` more pods of a revision could land on what others were promised before."""
+    revision, seen = case.seen.revisions.get(digest), case.seen
+    if seen.devices is None or revision is None:
+        return False
+    wanted = forecast.Claim.of(revision.template["spec"], count)
+    return forecast.takes_promised(seen.devices, seen.standing.promised, wanted, own=seen.standing.own)
 
 
 def unread(case: Case) -> Step:

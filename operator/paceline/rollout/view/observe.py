@@ -51,7 +51,7 @@ class Observed:
     devices: fleet.Fleet | None = None
     """Nodes and who holds their devices; None where nobody may see them."""
     standing: ledger.Standing = field(default_factory=ledger.Standing)
-    """Where the open rollout's claim stands in the ledger; empty when none is open."""
+    """Where the open rollout's claim stands in the ledger, or what was promised to others while one hands over."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
 
@@ -109,11 +109,13 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
 
 
 def _standing(view: views.View, history: records.History) -> ledger.Standing:
-    world, opened = view.fleet(), history.open
-    if world is None or opened is None or opened.uid is None or not opened.record.stable:
-        return ledger.Standing()
-    place = ledger.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
-    return ledger.stand(view, world, place)
+    world, opened, change = view.fleet(), history.open, history.last_change
+    place = None
+    if opened is None and change is not None and change.rolls:
+        place = ledger.LAST
+    if opened is not None and opened.uid is not None:
+        place = ledger.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
+    return ledger.stand(view, world, place) if world is not None and place is not None else ledger.Standing()
 
 
 def _progress(view: views.View, works: Iterable[parts.Work]) -> dict[str, stages.LiveProgress]:

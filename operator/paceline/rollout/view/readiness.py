@@ -61,6 +61,8 @@ class Arm:
     around: symptoms.Surroundings = field(default_factory=symptoms.Surroundings)
     since: float = 0.0
     """When the wait for it began, if later than what the cluster wrote down: its place has only just been made."""
+    asks: bool = False
+    """Whether it asks for the devices of more replicas: none of those is made before they are granted."""
 
 
 def assess(arm: Arm, deadlines: DeadlineSpec, now: float) -> Readiness:
@@ -87,6 +89,8 @@ def _worst(verdicts: Sequence[Waiting | Failed]) -> Waiting | Failed:
 def _absent(arm: Arm, server: parts.Server, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
     """Return the verdict on a Deployment that lacks pods altogether."""
     since = max(server.stirred_at, arm.since)
+    if arm.asks:
+        return _asking(arm, server, since + _seconds(deadlines.scheduling), now)
     why = server.trouble or "no pod has been made yet"
     wait = Waiting(
         reason=RolloutReason.SCHEDULING,
@@ -94,6 +98,18 @@ def _absent(arm: Arm, server: parts.Server, deadlines: DeadlineSpec, now: float)
         until=since + _seconds(deadlines.scheduling),
     )
     return _or_failed(wait, now, remedy="Raise the quota, or rollout.deadlines.scheduling.")
+
+
+def _asking(arm: Arm, server: parts.Server, until: float, now: float) -> Waiting | Failed:
+    """Return the verdict on replicas that are not made, since others were promised what is free."""
+    missing = arm.wanted - len(server.pods)
+    more = "one more replica" if missing == 1 else f"{missing} more replicas"
+    wait = Waiting(
+        reason=RolloutReason.INSUFFICIENT_GPU,
+        message=f"Revision {arm.short} asks for the devices of {more}, and what is free was promised to others before.",
+        until=until,
+    )
+    return _or_failed(wait, now, remedy="Free a node, or raise rollout.deadlines.scheduling.")
 
 
 def _pod(arm: Arm, pod: podview.Pod, deadlines: DeadlineSpec, now: float) -> Waiting | Failed:
