@@ -116,6 +116,18 @@ HANDOVER = Story(
     makes=lambda namespace: _on_nodes(namespace, replicas=2, rollout={"replace": {"allowNodeLoss": True}}),
     gpus={"a": _GPUS, "b": _GPUS},
 )
+# Nodes for all: a share of users' traffic takes one replica more, which is asked for before it is made.
+GROWTH = Story(
+    name="growth",
+    makes=lambda namespace: _on_nodes(
+        namespace,
+        replicas=2,
+        guard={"enabled": False},
+        rollout={"strategy": "Surge", "steps": [{"weight": 50, "pause": "2s"}]},
+    ),
+    users_accept=1.0,
+    gpus={"a": _GPUS, "b": _GPUS, "c": _GPUS, "d": _GPUS, "e": _GPUS},
+)
 # One spare node for the second candidate and its control, which take turns on it.
 TURNS = Story(
     name="turns",
@@ -130,7 +142,7 @@ STOP_AND_START = Story(
     reason="Recovered",
     gpus={"a": _GPUS},
 )
-ALL = (TRAINING, REJECTION, UNDO, GUARD, STEPS, ROUTE, HANDOVER, TURNS, STOP_AND_START)
+ALL = (TRAINING, REJECTION, UNDO, GUARD, STEPS, ROUTE, GROWTH, HANDOVER, TURNS, STOP_AND_START)
 
 
 class Telling:

@@ -7,8 +7,9 @@ from machine import jobs
 from machine.kubelet import is_ready
 from machine.server import Server
 from paceline.api import names
-from paceline.api.measurement import Decision, RolloutRecord
+from paceline.api.measurement import Decision, Purpose, RolloutRecord
 from paceline.api.speculativedeployment import SpeculativeDeploymentStatus
+from paceline.capacity import reading
 from paceline.planning import kinds, plan
 from paceline.rollout.documents import records, workloads
 from rollout import builders, gateway
@@ -84,6 +85,7 @@ class Rules:
         if sees_all:
             self.check_capacity(action)
             self.check_route(action)
+            self.check_growth(action)
         self.check_candidates(action)
         self.check_records()
         self.check_templates()
@@ -143,6 +145,19 @@ class Rules:
         """Return the endpoints before the newest write."""
         earlier = Rules(_At(self.server, len(self.server.states) - 2))
         return earlier.endpoints()
+
+    def check_growth(self, action: plan.Action) -> None:
+        """A candidate that takes devices gets no replica beyond its first that its record was not granted before."""
+        opened = self.history().open
+        if not isinstance(action, plan.Create | plan.Apply) or opened is None or self.forgotten:
+            return
+        record, spec = opened.record, action.manifest.get("spec") or {}
+        grows = action.manifest["kind"] == "Deployment" and _revision(action.manifest) == names.short(record.candidate)
+        if not grows or record.purpose is not Purpose.CANDIDATE or not reading.needs(spec["template"]["spec"]):
+            return
+        earlier = _At(self.server, len(self.server.states) - 2).objects.get(("Deployment", _name(action)))
+        had = earlier["spec"]["replicas"] if earlier else 0
+        assert spec["replicas"] <= max(1, had, record.granted_replicas), "it grows unasked"
 
     def check_candidates(self, action: plan.Action) -> None:
         """A Deployment is made only for stable, its rollout's arms, or what served before; there is one candidate."""
@@ -246,6 +261,10 @@ def _pods(template: Mapping[str, Any]) -> dict[str, Any]:
     meta = template["metadata"]
     labels = {name: value for name, value in meta["labels"].items() if name != names.LABEL_PART}
     return {**template, "metadata": {**meta, "labels": labels}}
+
+
+def _name(action: plan.Create | plan.Apply) -> str:
+    return str(action.manifest["metadata"]["name"])
 
 
 def _told(action: plan.Action) -> str:

@@ -13,6 +13,7 @@ from machine.rollout_rules import Rules
 from machine.server import Fault
 from machine.simulation import Simulation
 from paceline.planning import kinds
+from rollout import builders
 
 pytestmark = [pytest.mark.timeout(900)]  # as the machines: it hangs no sooner on a busy computer
 
@@ -55,9 +56,12 @@ def suffer(sim: Simulation, mishaps: list[Mishap]) -> Simulation:
     return sim
 
 
-def rollout(speed: float) -> Simulation:
-    """Return a new SpeculativeDeployment whose candidate is of this speed."""
-    return worlds.deployment(speeds={"EAGLE3 k=3": speed})[0]
+def rollout(speed: float, *, replicas: int = 1) -> Simulation:
+    """Return a new SpeculativeDeployment whose candidate is of this speed; with several replicas each fills a node."""
+    resource = {**builders.deployment(), "spec": worlds.spec(replicas=replicas)} if replicas > 1 else None
+    sim, _ = worlds.deployment(resource, speeds={"EAGLE3 k=3": speed})
+    sim.watches.nodes = lambda: sim.kubelet.nodes
+    return sim
 
 
 def conditions(sim: Simulation) -> dict[str, tuple[str, str]]:
@@ -78,12 +82,15 @@ def rollout_end(sim: Simulation) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("speed", [1.5, 0.7], ids=["faster", "slower"])
+@pytest.mark.parametrize(
+    ("speed", "replicas"), [(1.5, 1), (0.7, 1), (1.5, 2)], ids=["faster", "slower", "faster and grows"]
+)
 @sizes.sized(8, steps=1)
 @hypothesis.given(mishaps=MISHAPS)
-def test_rollout_ends_alike(speed, mishaps):
+def test_rollout_ends_alike(speed, replicas, mishaps):
     """The same records with as many rounds each, the same revision in service, the same conditions, as little left."""
-    assert rollout_end(suffer(rollout(speed), mishaps)) == rollout_end(suffer(rollout(speed), []))
+    troubled, smooth = (rollout(speed, replicas=replicas) for _ in range(2))
+    assert rollout_end(suffer(troubled, mishaps)) == rollout_end(suffer(smooth, []))
 
 
 def training_end(sim: Simulation) -> dict[str, Any]:
