@@ -8,9 +8,9 @@ answer length, greedy; each counts the whole run, ramp and tail included, by the
 (``paceline/probe/wholerun.py``). What is compared is the ratio of their figures by repeat, with a t interval over the
 repeats' logarithms. Exit code 1 when the throughput's interval leaves 0.95 to 1.05.
 
-Of a server that speculates its own counters tell how many tokens of a run were accepted drafts. Which texts a run gets
-is chance, as greedy answers depend on what is computed beside them, and texts that repeat themselves are fast;
-``steps_per_second`` leaves that out: it counts the tokens that no draft brought, each of which took a step of its own.
+Of a server that speculates its own counters tell how many tokens of a run were accepted drafts. ``steps_per_second``
+leaves those out: it counts the tokens that no draft brought, each of which took a step of its own, so that runs with
+other texts, which may repeat themselves more, can be told from runs with longer steps.
 """
 
 import argparse
