@@ -324,6 +324,7 @@ class Cluster:
         container = {"name": "main", "restartCount": 0, "state": {"terminated": ended}}
         self._put({**copy.deepcopy(own[0]), "status": {"phase": "Succeeded", "containerStatuses": [container]}})
         told = {"type": "Complete" if succeeded else "Failed", "status": "True", "reason": "Done", "message": ""}
+        told["lastTransitionTime"] = conditions.timestamp(self.now)
         self._put({**copy.deepcopy(job), "status": {"conditions": [told]}})
 
     def _report(self, job: dict[str, Any]) -> tuple[str, bool]:

@@ -2,7 +2,8 @@
 
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import plan
-from paceline.training import collect, observe, reports, results
+from paceline.planning import view as views
+from paceline.training import collect, observe, results
 from training import builders
 
 
@@ -40,7 +41,7 @@ def test_pod_still_running_in_the_cache_is_waited_for() -> None:
 
 def test_result_whose_pod_was_collected_counts_as_lost() -> None:
     """After a minute without its pod the Job will never tell."""
-    job = builders.job(Stage.PREPARE, **builders.complete(ago_s=reports.LOST_AFTER_S))
+    job = builders.job(Stage.PREPARE, **builders.complete(ago_s=views.LOST_AFTER_S))
     kept = builders.remembered(builders.record(Stage.INSPECT, started_at=builders.at(-600)))
     record = collected(builders.started(), kept, job)
     assert record.of(Stage.PREPARE).losses == 1

@@ -8,7 +8,8 @@ from paceline.api import stages
 from paceline.api.conditions import TrainingReason
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import plan
-from paceline.training import collect, failure, observe, reports, results
+from paceline.planning import view as views
+from paceline.training import collect, failure, observe, results
 from training import builders
 
 PERMANENT = builders.reported(None, error="prompts.jsonl line 3 is not JSON; correct it.", permanent=True)
@@ -56,7 +57,7 @@ def test_exhausted_retries_tell_the_last_error_in_words(message: str, code: int,
 def test_failed_job_without_its_pod_waits_a_moment_then_speaks() -> None:
     """The pod may be late in the cache; some minutes later the Job's own message has to do."""
     fresh = builders.job(Stage.TRAIN, **builders.failed(ago_s=5))
-    old = builders.job(Stage.TRAIN, **builders.failed(ago_s=reports.LOST_AFTER_S))
+    old = builders.job(Stage.TRAIN, **builders.failed(ago_s=views.LOST_AFTER_S))
     assert outcome(Stage.TRAIN, fresh) is None
     found = outcome(Stage.TRAIN, old)
     assert found is not None
@@ -136,7 +137,7 @@ def test_success_without_a_usable_result_fails_the_stage(message: str) -> None:
 def test_result_lost_too_often_ends_the_run() -> None:
     """Something deletes finished pods; running the stage for ever would not help."""
     kept = builders.record(*builders.before(Stage.TRAIN)).with_stage(stage=Stage.TRAIN, losses=2)
-    found = outcome(Stage.TRAIN, builders.job(Stage.TRAIN, **builders.complete(ago_s=reports.LOST_AFTER_S)), kept=kept)
+    found = outcome(Stage.TRAIN, builders.job(Stage.TRAIN, **builders.complete(ago_s=views.LOST_AFTER_S)), kept=kept)
     assert found is not None
     assert found.reason is TrainingReason.RETRIES_EXHAUSTED
 

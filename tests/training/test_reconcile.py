@@ -7,7 +7,8 @@ import pytest
 from paceline.api import conditions, stages
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import plan
-from paceline.training import observe, reports, results, room
+from paceline.planning import view as views
+from paceline.training import observe, results, room
 from training import builders
 
 TRAINING = room.Training()
@@ -271,7 +272,7 @@ def test_finished_run_stays_without_a_time_to_live() -> None:
 
 def test_lost_result_runs_the_stage_again() -> None:
     """The Job goes, and the next pass makes another that finds the work done."""
-    job = builders.job(Stage.TRAIN, **builders.complete(ago_s=reports.LOST_AFTER_S))
+    job = builders.job(Stage.TRAIN, **builders.complete(ago_s=views.LOST_AFTER_S))
     found = planned(builders.started(), kept(*builders.before(Stage.TRAIN)), job)
     assert kinds_of(found) == [("Apply", "ConfigMap"), ("Delete", "Job")]
 

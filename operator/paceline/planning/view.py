@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from paceline.api import stages
 from paceline.planning import fleet
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Key, Manifest, Plan
+
+LOST_AFTER_S: Final = 150.0
+"""Pods and Jobs reach the cache over separate watches: so long a pod may be missing beside a Job that is over.
+
+Longer than a dead watch goes unnoticed (the controller's ``watch_silence``, and a new list).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def finished_round(case: Case) -> Step | None:
     """
     name = probe_name(case)
     job = case.seen.probes.get(name)
-    if job is None or not job.finished or job.deleting:
+    if job is None or not job.has_told(case.now) or job.deleting:
         return None
     told = _told(job)
     blocks = _usable(case, told.measurements)

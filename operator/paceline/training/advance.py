@@ -5,7 +5,8 @@ from typing import Final
 
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import kinds, plan
-from paceline.training import deadline, devices, jobs, observe, reports, results, step
+from paceline.planning import view as views
+from paceline.training import deadline, devices, jobs, observe, results, step
 
 # Beside the event of a stray pod's end, which may be missed.
 _STRAY_S: Final = 5.0
@@ -88,7 +89,7 @@ def _look_again_s(seen: observe.Observed, record: results.Record, job: observe.S
     Progress is no reason: who asks the pod wakes the run when it hears something new.
     """
     if job.finished:
-        return reports.LOST_AFTER_S if job.ended is None else None
+        return views.LOST_AFTER_S if job.ended is None else None
     pod = job.newest
     if pod is None or pod.over or pod.started_s is None:
         return None

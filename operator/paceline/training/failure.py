@@ -11,6 +11,7 @@ from paceline.api import stages
 from paceline.api.conditions import TrainingReason
 from paceline.api.drafttrainingjob import DraftTrainingJobSpec, Stage
 from paceline.planning import conditions
+from paceline.planning import view as views
 from paceline.training import observe, places, reports, results, wording
 
 # The same pod on the same data needs the same memory: one more try is for a neighbour's fault, a third is waste.
@@ -71,7 +72,7 @@ def _of_current_job(seen: observe.Observed, record: results.Record, now: float) 
 
 def _job_failed(seen: observe.Observed, job: observe.StageJob, now: float) -> results.Outcome | None:
     ended, failed = job.ended, job.failed
-    if failed is None or (ended is None and now - failed.at < reports.LOST_AFTER_S):
+    if failed is None or (ended is None and now - failed.at < views.LOST_AFTER_S):
         return None
     ending = ended.ending if ended else None
     said = reports.read(ending) if ending else None

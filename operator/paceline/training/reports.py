@@ -5,13 +5,9 @@ from typing import Final, TypeAlias
 
 from paceline.api import report as codec
 from paceline.api import stages
+from paceline.planning import view as views
 from paceline.training import attempts, observe, places
 
-LOST_AFTER_S: Final = 150.0
-"""Pods and Jobs reach the cache over separate watches: so long a pod may be missing beside a Job that is over.
-
-Longer than a dead watch goes unnoticed (the controller's ``watch_silence``, and a new list).
-"""
 _LOG_TAIL: Final = 300  # characters; the end of a log names the error, its beginning is banners
 
 
@@ -36,7 +32,7 @@ def answer(job: observe.StageJob, folders: places.Places, now: float) -> Answer 
         return None
     ended = job.ended
     if ended is None or ended.ending is None or ended.ending.exit_code != stages.EXIT_OK:
-        return Lost() if now - job.complete.at >= LOST_AFTER_S else None
+        return Lost() if now - job.complete.at >= views.LOST_AFTER_S else None
     said = read(ended.ending)
     if said is None or said.result is None:
         return Unfit(

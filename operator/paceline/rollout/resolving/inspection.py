@@ -22,6 +22,7 @@ TARGET_KEY: Final = "target"
 FINISHED_KEY: Final = "finished-at"
 # A source that could not be reached is asked again so long after the last try.
 RETRY_S: Final = 600.0
+_PODS_S: Final = 15.0
 _TARGET_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/target"
 _HEAD_CREDENTIALS: Final = f"{stages.CREDENTIALS_DIR}/head"
 
@@ -71,10 +72,10 @@ def inspect(seen: observe.Observed, subject: Subject, now: float) -> Inspection:
         return _answered(seen, document, earlier=earlier, now=now)
     if document is None or job is None:
         return Inspection(target=earlier, actions=tuple(_start(seen, subject, name)))
-    if job.finished and not job.deleting:
+    if job.has_told(now) and not job.deleting:
         stored = _store(seen, subject, document, job, now=now)
         return Inspection(target=earlier, actions=(stored,))
-    return Inspection(target=earlier)
+    return Inspection(target=earlier, look_again_s=_PODS_S if job.finished else None)
 
 
 def _answered(

@@ -46,13 +46,21 @@ class Work:
     succeeded: bool
     failed: str
     """Why it failed, in words; empty otherwise."""
+    over_at: float
+    """When it succeeded or failed; 0 before."""
     deleting: bool
     pods: tuple[podview.Pod, ...]
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether it is over; what its pod said may still be on its way."""
         return self.succeeded or bool(self.failed)
+
+    def has_told(self, now: float) -> bool:
+        """Whether nothing more will come: it is over, and its pod's end was seen, or is not to be seen any more."""
+        ends = {"Succeeded"} if self.succeeded else {"Succeeded", "Failed"}
+        seen = any(pod.phase in ends for pod in self.pods)
+        return self.finished and (seen or now >= self.over_at + views.LOST_AFTER_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +188,7 @@ def works(jobs: Iterable[plan.Manifest], part: str, pods: Sequence[plan.Manifest
 def _work(job: plan.Manifest, pods: Sequence[plan.Manifest]) -> Work:
     meta = plan.metadata(job)
     told = {one["type"]: one for one in (job.get("status") or {}).get("conditions") or () if one["status"] == "True"}
-    failure = told.get("Failed")
+    failure, over = told.get("Failed"), told.get("Complete") or told.get("Failed") or {}
     own = [podview.read(pod, container=workloads.MAIN) for pod in pods if plan.controller_uid(pod) == meta["uid"]]
     return Work(
         name=meta["name"],
@@ -188,6 +196,7 @@ def _work(job: plan.Manifest, pods: Sequence[plan.Manifest]) -> Work:
         token=(meta.get("annotations") or {}).get(workloads.ANNOTATION_ROUND, ""),
         succeeded="Complete" in told,
         failed=f"{failure.get('reason', 'Failed')}: {failure.get('message', '')}" if failure else "",
+        over_at=conditions.parse_timestamp(over["lastTransitionTime"]) if over.get("lastTransitionTime") else 0.0,
         deleting="deletionTimestamp" in meta,
         pods=tuple(sorted(own, key=lambda pod: (pod.created_at, pod.name))),
     )
