@@ -1,6 +1,12 @@
 """The cache: what is kept, indexed and told."""
 
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from controller import builders
+from paceline.api import names as labels
 from paceline.controller import cache
 from paceline.planning import kinds
 
@@ -50,6 +56,46 @@ def test_removed_object_is_in_no_index():
     assert store.owned(builders.OWNER_UID) == ()
     assert store.labelled(builders.NAMESPACE, "paceline.dev/training-job", "run") == ()
     assert len(store) == 0
+
+
+def claiming(name, version, *, claims=True):
+    """Return a record that carries a label which is asked for across namespaces, or has lost it."""
+    manifest = builders.config_map(name, version=version)
+    manifest["metadata"]["labels"] |= {labels.LABEL_CLAIM: "granted"} if claims else {}
+    return manifest
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["put", "unmark", "remove", "list", "ask"]), st.sampled_from(["a", "b", "c"])),
+    max_size=30,
+)
+
+
+@given(changes=CHANGES)
+def test_marked_reads_each_version_of_what_stands_once(changes):
+    """Whatever came and went between two questions."""
+    reads, store, expected = Counter(), cache.Store(), {}
+
+    def read(manifest):
+        meta = manifest["metadata"]
+        reads[meta["name"], meta["resourceVersion"]] += 1
+        return meta["name"], meta["resourceVersion"]
+
+    for at, (change, name) in enumerate(changes, start=1):
+        one = claiming(name, str(at), claims=change != "unmark")
+        if change == "remove":
+            store.remove(one)
+        elif change == "list":
+            store.replace(None, [one])
+        elif change != "ask":
+            store.put(one)
+        if change in {"remove", "unmark"}:
+            expected.pop(name, None)
+        elif change != "ask":
+            expected = ({} if change == "list" else expected) | {name: str(at)}
+        if change == "ask":
+            assert sorted(store.marked(labels.LABEL_CLAIM, read)) == sorted(expected.items())
+    assert set(reads.values()) <= {1}
 
 
 def test_listed_finds_a_namespace_and_no_other():

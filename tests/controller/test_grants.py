@@ -8,7 +8,7 @@ import pytest
 
 from capacity import builders as devices
 from controller import builders, fakeserver
-from paceline.capacity import forecast, ledger
+from paceline.capacity import forecast, ledger, precedence
 from paceline.controller import apiserver, errors, executor, view
 from paceline.planning import kinds
 from paceline.planning.plan import Apply, Create
@@ -68,8 +68,8 @@ class Asker:
         while not granted(self._server):
             meta = self._server.objects[self._path]["metadata"]
             version = meta["resourceVersion"]
-            place = ledger.Place(record_uid=meta["uid"], resource_version=version)
-            found = ledger.stand(picture(self._server, self._world), self._nodes, place)
+            place = precedence.Place(record_uid=meta["uid"], resource_version=version)
+            found = precedence.stand(picture(self._server, self._world), self._nodes, place)
             before = (*found.promised, *found.own)
             if not forecast.forecast(self._nodes, before, forecast.Claim.of(ENGINE, 1)).is_enough:
                 await self._server.request("GET", self._path)  # time goes by

@@ -50,9 +50,15 @@ class Picture:
         """Return all objects of a kind."""
         return self._of(kind)
 
-    def marked(self, kind: kinds.Kind, label: str) -> Sequence[plan.Manifest]:
-        """Return the objects that carry a label, whatever its value."""
-        return [one for one in self._of(kind) if label in (one["metadata"].get("labels") or {})]
+    def marked(
+        self, kind: kinds.Kind, label: str, read: Callable[[plan.Manifest], view.FoundT]
+    ) -> Sequence[view.FoundT]:
+        """Return what is read in the objects that carry a label, whatever its value."""
+        return [read(one) for one in self._of(kind) if label in (one["metadata"].get("labels") or {})]
+
+    def once(self, question: str, find: Callable[[], view.FoundT]) -> view.FoundT:  # noqa: ARG002 - no cost to save
+        """Return what is found."""
+        return find()
 
     def told_to(self, kind: kinds.Kind) -> int | None:  # noqa: ARG002 - one namespace
         """Return that one watch tells all of a kind."""

@@ -2,13 +2,13 @@
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from paceline.api import report, stages
 from paceline.api.drafttrainingjob import Stage
 from paceline.planning import conditions, fleet, kinds, plan
-from paceline.planning.view import Warned
+from paceline.planning.view import FoundT, Warned
 from paceline.training import observe, results
 
 NOW = conditions.parse_timestamp("2026-01-01T12:00:00Z")
@@ -305,9 +305,13 @@ class FakeView:
         """Return everything of a kind in a namespace."""
         return [one for one in self._of(kind) if one["metadata"]["namespace"] == namespace]
 
-    def marked(self, kind: kinds.Kind, label: str) -> Sequence[plan.Manifest]:
-        """Return what carries the label, whatever its value."""
-        return [one for one in self._of(kind) if label in one["metadata"].get("labels", {})]
+    def marked(self, kind: kinds.Kind, label: str, read: Callable[[plan.Manifest], FoundT]) -> Sequence[FoundT]:
+        """Return what is read in all that carries the label, whatever its value."""
+        return [read(one) for one in self._of(kind) if label in one["metadata"].get("labels", {})]
+
+    def once(self, question: str, find: Callable[[], FoundT]) -> FoundT:  # noqa: ARG002 - no cost to save
+        """Return what is found."""
+        return find()
 
     def told_to(self, kind: kinds.Kind) -> None:  # noqa: ARG002 - one watch
         """Return that one watch tells all."""

@@ -7,7 +7,7 @@ import pytest
 from capacity import builders as devices
 from paceline.api import names
 from paceline.api.drafttrainingjob import Stage
-from paceline.capacity import ledger
+from paceline.capacity import ledger, precedence
 from paceline.planning import fleet, plan
 from paceline.training import room
 from training import builders
@@ -100,8 +100,8 @@ def test_rollout_that_asked_later_waits_for_the_stage() -> None:
     """Who asks later comes later, of whichever kind."""
     later = rollout("8", asked=True)
     assert "Job" in made(begins(Stage.TRAIN, later, of=world(8), kept=asking(Stage.TRAIN)))
-    place = ledger.Place(record_uid="rollout", resource_version="8")
-    before = ledger.stand(builders.FakeView(later, asking(Stage.TRAIN)), world(8), place).promised
+    place = precedence.Place(record_uid="rollout", resource_version="8")
+    before = precedence.stand(builders.FakeView(later, asking(Stage.TRAIN)), world(8), place).promised
     assert [(one.count, one.requests) for one in before] == [(1, {devices.GPU: 1})]
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from paceline.api import names
 from paceline.planning import fleet, plan
 
-_OURS: Final = ("paceline.dev/", "batch.kubernetes.io/job-name")
+LABEL_JOB: Final = "batch.kubernetes.io/job-name"
+_OF_DEPLOYMENT: Final = (names.LABEL_DEPLOYMENT, names.LABEL_PART, names.LABEL_REVISION)
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _PLACING: Final = ("nodeSelector", "tolerations", "affinity")
@@ -39,16 +41,23 @@ def holding(manifest: plan.Manifest) -> fleet.Holding | None:
     if not requests or (manifest.get("status") or {}).get("phase") in _OVER:
         return None
     bound = spec.get("nodeName") or ""
-    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key.startswith(_OURS)}
     return fleet.Holding(
         uid=meta["uid"],
         namespace=meta.get("namespace", ""),
         node=bound,
         requests=requests,
         priority=int(spec.get("priority") or 0),
-        labels=labels,
+        maker=maker(meta.get("namespace", ""), meta.get("labels") or {}),
         template={} if bound else placing(spec),
     )
+
+
+def maker(namespace: str, labels: Mapping[str, str]) -> fleet.Maker:
+    """Return who makes the pods with these labels: a Job, or a Deployment of ours."""
+    if LABEL_JOB in labels:
+        return namespace, labels[LABEL_JOB]
+    values = [labels.get(one, "") for one in _OF_DEPLOYMENT]
+    return (namespace, *values) if any(values) else ()
 
 
 def node_part(manifest: plan.Manifest) -> dict[str, Any]:

@@ -6,13 +6,14 @@ Every reader and writer holds one lock for microseconds; manifests themselves ar
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from paceline.api import names
 from paceline.controller import freshness, metrics, slimming
 from paceline.planning import plan
 from paceline.planning.kinds import Kind
 
+FoundT = TypeVar("FoundT")
 Manifest = Mapping[str, Any]
 _INDEXED_LABELS: Final = ("paceline.dev/", "batch.kubernetes.io/")
 # Asked for across namespaces, whatever the value.
@@ -34,6 +35,7 @@ class Store:
         self._by_owner: dict[str, dict[Place, Manifest]] = {}
         self._by_label: dict[tuple[str, str, str], dict[Place, Manifest]] = {}
         self._by_mark: dict[str, dict[Place, Manifest]] = {}
+        self._read: dict[tuple[str, Callable[[Manifest], Any]], dict[Place, Any]] = {}
 
     def put(self, manifest: Manifest) -> Manifest | None:
         """Keep an object; return what it replaces."""
@@ -80,11 +82,18 @@ class Store:
                 found = tuple(self._objects.values())
         return _sorted(one for one in found if _has_label(one, namespace, label, value))
 
-    def marked(self, label: str) -> tuple[Manifest, ...]:
-        """Return the objects that carry a label of those that are asked for across namespaces, sorted."""
+    def marked(self, label: str, read: Callable[[Manifest], FoundT]) -> tuple[FoundT, ...]:
+        """Return what ``read`` says of the objects that carry a label of those asked for across namespaces.
+
+        Each version of an object is read once: where a thousand objects wait for each other, every pass asks this.
+        """
         with self._lock:
-            found = tuple(self._by_mark.get(label, {}).values())
-        return _sorted(found)
+            marked = self._by_mark.get(label, {})
+            known = self._read.setdefault((label, read), {})
+            # What is known is of objects that stand, so it is all of them where it is as many.
+            if len(known) < len(marked):
+                known |= {place: read(marked[place]) for place in marked.keys() - known.keys()}
+            return tuple(known.values())
 
     def listed(self, namespace: str) -> tuple[Manifest, ...]:
         """Return the objects in a namespace, sorted by name."""
@@ -125,6 +134,8 @@ class Store:
             _discard(self._by_label, entry, place)
         for label in _marks(manifest):
             _discard(self._by_mark, label, place)
+        for known in self._read.values():
+            known.pop(place, None)
         return manifest
 
 

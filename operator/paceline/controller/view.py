@@ -1,13 +1,14 @@
 """A pass's picture of the cluster: the cache, read once for each question, so that one pass never gets two answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from paceline.api import stages
 from paceline.controller import cache, poller
 from paceline.planning import fleet as devices
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Manifest
-from paceline.planning.view import Sight, Warned
+from paceline.planning.view import FoundT, Sight, Warned
 
 
 class CacheView:
@@ -39,6 +40,7 @@ class CacheView:
         self._single: dict[tuple[str, str, str], Manifest | None] = {}
         self._several: dict[tuple[str, ...], tuple[Manifest, ...]] = {}
         self._scraped: dict[str, tuple[tuple[float, str], ...]] = {}
+        self._found: dict[object, Any] = {}
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Return one object, or None."""
@@ -68,12 +70,19 @@ class CacheView:
             self._several[question] = self._cache.store(kind).listed(namespace)
         return self._several[question]
 
-    def marked(self, kind: Kind, label: str) -> Sequence[Manifest]:
-        """Return the objects of ``kind`` anywhere that carry a label, sorted by namespace and name."""
-        question = ("marked", kind.kind, label)
-        if question not in self._several:
-            self._several[question] = self._cache.store(kind).marked(label)
-        return self._several[question]
+    def marked(self, kind: Kind, label: str, read: Callable[[Manifest], FoundT]) -> Sequence[FoundT]:
+        """Return what a pure function reads in each object of ``kind`` anywhere that carries a label, in no order."""
+        return self._once((kind.kind, label, read), lambda: self._cache.store(kind).marked(label, read))
+
+    def once(self, question: str, find: Callable[[], FoundT]) -> FoundT:
+        """Return what was found for a question in this picture."""
+        return self._once(question, find)
+
+    def _once(self, question: object, find: Callable[[], FoundT]) -> FoundT:
+        if question not in self._found:
+            self._found[question] = find()
+        found: FoundT = self._found[question]
+        return found
 
     def told_to(self, kind: Kind) -> int | None:
         """Return the version up to which every watch of ``kind`` has told; None where one watch tells all of it."""

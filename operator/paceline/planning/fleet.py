@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 FoundT = TypeVar("FoundT")
 ONE_NODE: Final = "ReadWriteOnce"
 ONE_POD: Final = "ReadWriteOncePod"
+Maker = tuple[str, ...]
+"""What the pods of one Deployment of ours, or of one Job, have in common with no others; empty for other people's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,7 @@ class Holding:
     """Empty while it has none."""
     requests: Mapping[str, int]
     priority: int
-    labels: Mapping[str, str]
-    """Our own labels only."""
+    maker: Maker
     template: Mapping[str, object]
     """Where it may run: nodeSelector, tolerations and affinity; only while it has no node."""
 

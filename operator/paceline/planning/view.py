@@ -1,14 +1,16 @@
 """What a reconcile may see: the watch cache, and what was last heard from pods over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeVar
 
 from paceline.api import stages
 from paceline.planning import fleet
 from paceline.planning.kinds import Kind
 from paceline.planning.plan import Key, Manifest, Plan
+
+FoundT = TypeVar("FoundT")
 
 LOST_AFTER_S: Final = 150.0
 """Pods and Jobs reach the cache over separate watches: so long a pod may be missing beside a Job that is over.
@@ -65,8 +67,15 @@ class View(Protocol):
         """Return all cached objects of ``kind`` in a namespace, by name: our own resources, for cross references."""
         ...
 
-    def marked(self, kind: Kind, label: str) -> Sequence[Manifest]:
-        """Return the objects of ``kind`` in all watched namespaces that carry a label, whatever its value, sorted."""
+    def marked(self, kind: Kind, label: str, read: Callable[[Manifest], FoundT]) -> Sequence[FoundT]:
+        """Return what a pure function reads in each object of ``kind`` that carries a label, whatever its value.
+
+        They are of all watched namespaces, in no order. Each version of an object is read once, not once a pass.
+        """
+        ...
+
+    def once(self, question: str, find: Callable[[], FoundT]) -> FoundT:
+        """Return what was found for a question in this picture; only who asks it first is let find it."""
         ...
 
     def told_to(self, kind: Kind) -> int | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from paceline.api import names
 from paceline.api.drafttrainingjob import DraftTrainingJob, DraftTrainingJobSpec, Stage
-from paceline.capacity import ledger
+from paceline.capacity import ledger, precedence
 from paceline.planning import conditions, fleet, kinds, plan
 from paceline.planning import view as views
 from paceline.training import attempts, results
@@ -83,7 +83,7 @@ class Observed:
     """Names of pods that may still run though their Job is gone: whoever deleted it did not wait for them."""
     devices: fleet.Fleet | None = None
     """Nodes and who holds their devices; None where nobody may see them."""
-    standing: ledger.Standing = field(default_factory=ledger.Standing)
+    standing: precedence.Standing = field(default_factory=precedence.Standing)
     """Where the claim of a run that asks for devices stands in the ledger."""
 
     @property
@@ -133,11 +133,16 @@ def job_name(resource: plan.Manifest, stage: Stage, digest: str) -> str:
 
 
 def observe(view: views.View, resource: plan.Manifest) -> Observed:
-    """Return what is to be seen of ``resource``.
+    """Return what is to be seen of ``resource``, looked up once a picture.
 
     Raises:
         ValueError: when the spec cannot be read, as one stored by another version may be.
     """
+    question = f"{resource['kind']} {plan.metadata(resource)['uid']}"
+    return view.once(question, lambda: _observe(view, resource))
+
+
+def _observe(view: views.View, resource: plan.Manifest) -> Observed:
     job = DraftTrainingJob.model_validate(resource)
     uid = str(plan.metadata(resource)["uid"])
     digest = inspect_digest(job.spec)
@@ -165,14 +170,15 @@ def observe(view: views.View, resource: plan.Manifest) -> Observed:
     )
 
 
-def _standing(view: views.View, record_object: plan.Manifest | None) -> ledger.Standing:
+def _standing(view: views.View, record_object: plan.Manifest | None) -> precedence.Standing:
     world = view.fleet()
     if world is None or record_object is None:
-        return ledger.Standing()
+        return precedence.Standing()
     meta = plan.metadata(record_object)
     if (meta.get("labels") or {}).get(names.LABEL_CLAIM) != ledger.ASKED:
-        return ledger.Standing()
-    return ledger.stand(view, world, ledger.Place(record_uid=meta["uid"], resource_version=meta["resourceVersion"]))
+        return precedence.Standing()
+    place = precedence.Place(record_uid=meta["uid"], resource_version=meta["resourceVersion"])
+    return precedence.stand(view, world, place)
 
 
 def _record_object(configs: Iterable[plan.Manifest], name: str) -> plan.Manifest | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from paceline.api import names, stages
 from paceline.api.speculativedeployment import SpeculativeDeployment
-from paceline.capacity import ledger
+from paceline.capacity import precedence
 from paceline.planning import fleet, kinds, plan
 from paceline.planning import view as views
 from paceline.rollout.documents import records, revisions, routes, workloads
@@ -50,7 +50,7 @@ class Observed:
     """Short hashes of the revisions that have a server's pod which is not ending."""
     devices: fleet.Fleet | None = None
     """Nodes and who holds their devices; None where nobody may see them."""
-    standing: ledger.Standing = field(default_factory=ledger.Standing)
+    standing: precedence.Standing = field(default_factory=precedence.Standing)
     """Where the open rollout's claim stands in the ledger, or what was promised to others while one hands over."""
     damaged: tuple[str, ...] = ()
     """What is wrong with evidence that cannot be read; nothing is decided while there is any."""
@@ -61,11 +61,16 @@ class Observed:
 
 
 def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> Observed:
-    """Return what is known of one resource.
+    """Return what is known of one resource, looked up once a picture.
 
     Raises:
         pydantic.ValidationError: when the stored spec is none that this version understands.
     """
+    question = f"{manifest['kind']} {plan.metadata(manifest)['uid']}"
+    return view.once(question, lambda: _observe(view, manifest, stage_image=stage_image))
+
+
+def _observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> Observed:
     resource = SpeculativeDeployment.model_validate({"spec": manifest["spec"]})
     owner = workloads.Owner(manifest=manifest, spec=resource.spec, stage_image=stage_image)
     meta = plan.metadata(manifest)
@@ -108,14 +113,14 @@ def observe(view: views.View, manifest: plan.Manifest, *, stage_image: str) -> O
     )
 
 
-def _standing(view: views.View, history: records.History) -> ledger.Standing:
+def _standing(view: views.View, history: records.History) -> precedence.Standing:
     world, opened, change = view.fleet(), history.open, history.last_change
     place = None
     if opened is None and change is not None and change.rolls:
-        place = ledger.LAST
+        place = precedence.LAST
     if opened is not None and opened.uid is not None:
-        place = ledger.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
-    return ledger.stand(view, world, place) if world is not None and place is not None else ledger.Standing()
+        place = precedence.Place(record_uid=opened.uid, resource_version=opened.resource_version or "")
+    return precedence.stand(view, world, place) if world is not None and place is not None else precedence.Standing()
 
 
 def _progress(view: views.View, works: Iterable[parts.Work]) -> dict[str, stages.LiveProgress]:

@@ -1,17 +1,17 @@
-"""The ledger of promised devices: what is promised already, and to whom."""
+"""Who comes before whom in the ledger: what is promised already, and to whom."""
 
 from typing import Any
 
 from capacity import builders as devices
 from paceline.api import names
-from paceline.capacity import forecast, ledger
+from paceline.capacity import forecast, ledger, precedence
 from paceline.planning import fleet, kinds
 from rollout import builders
 from rollout.cluster import Picture
 
 ENGINE = {"containers": [{"name": "engine", "resources": {"limits": {devices.GPU: "8"}}}]}
 TEMPLATE = {"spec": ENGINE}
-PLACE = ledger.Place(record_uid="mine", resource_version="20")
+PLACE = precedence.Place(record_uid="mine", resource_version="20")
 
 
 def stored(owner: str, version: str, *, asked: bool, count: int = 1, **wish: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def seen(*objects: dict[str, Any], **told: Any) -> Picture:
 
 def promised(*objects: dict[str, Any], pods: list[dict[str, Any]] | None = None) -> list[forecast.Claim]:
     """Return what comes before a record of version 20."""
-    return list(ledger.stand(seen(*objects), world(pods), PLACE).promised)
+    return list(precedence.stand(seen(*objects), world(pods), PLACE).promised)
 
 
 def counts(*objects: dict[str, Any], pods: list[dict[str, Any]] | None = None) -> list[int]:
@@ -119,9 +119,9 @@ def test_deployment_that_a_quota_keeps_from_pods_holds_nothing_back() -> None:
 
 def test_nothing_is_granted_before_the_slowest_watch_has_told() -> None:
     """Each namespace may have a watch of its own: they tell in order, one by one, and not all together."""
-    assert ledger.stand(seen(), world(), PLACE).is_whole
-    assert ledger.stand(seen(told={kinds.CONFIG_MAP: 20}), world(), PLACE).is_whole
-    assert not ledger.stand(seen(told={kinds.CONFIG_MAP: 19}), world(), PLACE).is_whole
+    assert precedence.stand(seen(), world(), PLACE).is_whole
+    assert precedence.stand(seen(told={kinds.CONFIG_MAP: 20}), world(), PLACE).is_whole
+    assert not precedence.stand(seen(told={kinds.CONFIG_MAP: 19}), world(), PLACE).is_whole
 
 
 def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
@@ -133,9 +133,9 @@ def test_own_claim_and_a_spoiled_one_are_left_out() -> None:
 
 def test_own_claim_is_told_apart_by_whether_it_was_granted() -> None:
     """A measuring copy finds no room on the node that its own rollout's candidate was promised."""
-    granted = ledger.stand(seen(stored("mine", "20", asked=False)), world(), PLACE)
+    granted = precedence.stand(seen(stored("mine", "20", asked=False)), world(), PLACE)
     assert ([one.count for one in granted.own], granted.has_asked) == ([1], False)
-    asking = ledger.stand(seen(stored("mine", "20", asked=True)), world(), PLACE)
+    asking = precedence.stand(seen(stored("mine", "20", asked=True)), world(), PLACE)
     assert (asking.own, asking.has_asked) == ((), True)
 
 
