@@ -181,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--about", default="", help="what this is, kept in the file")
     options = parser.parse_args(arguments)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     if not options.pool and not all((options.url, options.model, options.tokenizer, options.prompts)):
         parser.error("give --url, --model, --tokenizer and --prompts, or --pool")
     found = pooled([json.loads(path.read_text()) for path in options.pool])

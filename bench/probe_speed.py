@@ -158,6 +158,8 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=60_000, help="of every measurement")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     server = multiprocessing.get_context("fork").Process(
         target=_serve, args=(listener, options.pace_ms / 1000), daemon=True

@@ -102,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--about", default="", help="what this is, kept in the file")
     options = parser.parse_args(arguments)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     book = Book()
     for name, server, heat in asked(options):
         for concurrency in options.concurrency:

@@ -160,6 +160,7 @@ def main() -> int:
             one.add_argument("--starts", type=int, default=4)
             one.add_argument("--rounds", type=int, default=2, help="of each start, two blocks at every concurrency")
     options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     code: int = options.run(options)
     return code
 

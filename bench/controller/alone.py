@@ -134,6 +134,7 @@ def _kubeconfig(address: str) -> dict[str, Any]:
 
 async def run(options: argparse.Namespace) -> None:
     """Measure at every size."""
+    options.out.mkdir(parents=True, exist_ok=True)
     for size in options.sizes:
         answer = await measure(size, others=tuple(options.others), changes=options.changes, per_s=options.per_s)
         sys.stderr.write(json.dumps(answer) + "\n")

@@ -95,6 +95,7 @@ async def measure(options: argparse.Namespace, api: harness.Api, kubeconfig: Pat
 
 async def run(options: argparse.Namespace) -> None:
     """Measure at every size, the smallest first."""
+    options.out.mkdir(parents=True, exist_ok=True)
     found = status.describe(options.bed)["state"] == "running"
     bed = provider.Embedded(name=options.bed)
     cluster = bed.up(nodes=0, mounts=())

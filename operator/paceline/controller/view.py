@@ -37,42 +37,28 @@ class CacheView:
         self._sights = sights or {}
         self._cache = known
         self._heard = heard
-        self._single: dict[tuple[str, str, str], Manifest | None] = {}
-        self._several: dict[tuple[str, ...], tuple[Manifest, ...]] = {}
-        self._scraped: dict[str, tuple[tuple[float, str], ...]] = {}
         self._found: dict[object, Any] = {}
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Return one object, or None."""
-        question = (kind.kind, namespace, name)
-        if question not in self._single:
-            self._single[question] = self._cache.store(kind).get(namespace, name)
-        return self._single[question]
+        return self._once(("one", kind.kind, namespace, name), lambda: self._cache.store(kind).get(namespace, name))
 
     def owned(self, kind: Kind, owner_uid: str) -> Sequence[Manifest]:
         """Return the objects of ``kind`` whose controller is ``owner_uid``, sorted by name."""
-        question = ("owned", kind.kind, owner_uid)
-        if question not in self._several:
-            self._several[question] = self._cache.store(kind).owned(owner_uid)
-        return self._several[question]
+        return self._once(("owned", kind.kind, owner_uid), lambda: self._cache.store(kind).owned(owner_uid))
 
     def labelled(self, kind: Kind, namespace: str, label: str, value: str) -> Sequence[Manifest]:
         """Return the objects of ``kind`` with this label, sorted by name."""
         question = ("labelled", kind.kind, namespace, label, value)
-        if question not in self._several:
-            self._several[question] = self._cache.store(kind).labelled(namespace, label, value)
-        return self._several[question]
+        return self._once(question, lambda: self._cache.store(kind).labelled(namespace, label, value))
 
     def listed(self, kind: Kind, namespace: str) -> Sequence[Manifest]:
         """Return all cached objects of ``kind`` in a namespace, sorted by name."""
-        question = ("listed", kind.kind, namespace)
-        if question not in self._several:
-            self._several[question] = self._cache.store(kind).listed(namespace)
-        return self._several[question]
+        return self._once(("listed", kind.kind, namespace), lambda: self._cache.store(kind).listed(namespace))
 
     def marked(self, kind: Kind, label: str, read: Callable[[Manifest], FoundT]) -> Sequence[FoundT]:
         """Return what a pure function reads in each object of ``kind`` anywhere that carries a label, in no order."""
-        return self._once((kind.kind, label, read), lambda: self._cache.store(kind).marked(label, read))
+        return self._once(("marked", kind.kind, label, read), lambda: self._cache.store(kind).marked(label, read))
 
     def once(self, question: str, find: Callable[[], FoundT]) -> FoundT:
         """Return what was found for a question in this picture."""
@@ -102,9 +88,7 @@ class CacheView:
 
     def metrics_text(self, pod_uid: str) -> tuple[tuple[float, str], ...]:
         """Return recent scrapes of an engine's pod as (wall-clock seconds, text), oldest first."""
-        if pod_uid not in self._scraped:
-            self._scraped[pod_uid] = self._heard.metrics_text(pod_uid)
-        return self._scraped[pod_uid]
+        return self._once(("metrics", pod_uid), lambda: self._heard.metrics_text(pod_uid))
 
     def warnings(self, pod_uid: str) -> tuple[Warned, ...]:
         """Return the warning events about a pod, newest first; empty while none is known."""

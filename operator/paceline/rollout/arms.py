@@ -8,7 +8,7 @@ from paceline.api.measurement import RolloutRecord, Seating
 from paceline.planning import kinds, plan
 from paceline.rollout import growth
 from paceline.rollout.documents import claims, records, revisions, workloads
-from paceline.rollout.places import copies, handover, release, turns
+from paceline.rollout.places import copies, handover, turns
 from paceline.rollout.traffic import weights
 from paceline.rollout.view import observe, parts
 
@@ -72,7 +72,7 @@ def _of_rollout(seen: observe.Observed, record: RolloutRecord) -> dict[str, int]
 def _given_up(history: records.History) -> int:
     """Return how many of stable's replicas have made way for the open rollout."""
     opened = history.open.record if history.open else None
-    return 1 if opened and opened.seating in release.SEATINGS and opened.released_at else 0
+    return 1 if opened and opened.seating in claims.IN_STABLES_PLACE and opened.released_at else 0
 
 
 def _kept(arms: dict[str, int], seen: observe.Observed, short: str, *, most: int | None = None) -> dict[str, int]:

@@ -8,8 +8,8 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Decision
 from paceline.api.speculativedeployment import OnInconclusive
 from paceline.rollout import halts
-from paceline.rollout.documents import records
-from paceline.rollout.places import copies, release
+from paceline.rollout.documents import claims, records
+from paceline.rollout.places import copies
 from paceline.rollout.steps import Case, Step
 
 
@@ -26,7 +26,7 @@ def abort(case: Case, reason: RolloutReason, message: str, *, handled: Sequence[
 
 def replace_stable(case: Case, reason: RolloutReason, message: str) -> Step:
     """Return the decision that takes stable out: the record's control serves from now on."""
-    rolls = case.record.seating in release.SEATINGS and case.seen.owner.spec.replicas > 1
+    rolls = case.record.seating in claims.IN_STABLES_PLACE and case.seen.owner.spec.replicas > 1
     decided = _decide(case, Decision.REJECTED, reason, message, serving=case.record.control)
     record = decided.record.model_copy(update={"rolls": rolls}) if decided.record else None
     return replace(decided, record=record)

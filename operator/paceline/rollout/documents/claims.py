@@ -12,11 +12,11 @@ from paceline.api.measurement import CopyState, Purpose, RolloutRecord, Seating
 from paceline.capacity import ledger
 from paceline.rollout.documents import workloads
 
-_COPY_MARK: Final = f"/{workloads.COPY}"
-_MORE_MARK: Final = "/more"
+_MORE: Final = "more"
 WHOLE: Final = frozenset({Purpose.BASELINE, Purpose.UNDO})
 """Rollouts that measure nothing: the Service flips to nothing that is half there."""
-_IN_STABLES_PLACE: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
+IN_STABLES_PLACE: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
+"""Where stable gives up a place for the newcomer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ def of(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
         counts[sizes.full] = sizes.replicas
     counts.pop(record.stable, None)
     more = record.asked_replicas - counts.get(sizes.grows, 0) if sizes.grows else 0
-    counts |= {sizes.grows + _MORE_MARK: more} if more > 0 else {}
-    return counts | ({sizes.copied + _COPY_MARK: 1} if sizes.copied else {})
+    counts |= {f"{sizes.grows}/{_MORE}": more} if more > 0 else {}
+    return counts | ({f"{sizes.copied}/{workloads.COPY}": 1} if sizes.copied else {})
 
 
 def _of_arms(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
@@ -66,7 +66,7 @@ def _of_arms(record: RolloutRecord, sizes: Sizes) -> Mapping[str, int]:
 
 def seated_with(record: RolloutRecord, replicas: int) -> int:
     """Return the pods of each arm that are made as soon as it is seated: all, where nothing is to be measured first."""
-    return replicas if record.purpose in WHOLE and record.seating not in _IN_STABLES_PLACE else 1
+    return replicas if record.purpose in WHOLE and record.seating not in IN_STABLES_PLACE else 1
 
 
 def document(
@@ -81,20 +81,21 @@ def document(
     """
     wishes = {}
     for name, count in counts.items():
-        digest, slash, mark = name.partition("/")
+        digest, _, mark = name.partition("/")
         template = templates.get(digest)
         if template is None:
             continue
-        asked = {
-            "": record.seating is Seating.ASKED,
-            _COPY_MARK: record.measuring_copy is CopyState.ASKED,
-            _MORE_MARK: True,
-        }
         wishes[name] = ledger.Wish(
             count=count,
             pod_spec=template["spec"],
-            asked=asked[slash + mark],
-            part=workloads.COPY if slash + mark == _COPY_MARK else "",
-            beside=counts.get(digest, 0) if slash + mark == _MORE_MARK else 0,
+            asked=_is_asked(record, mark),
+            part=workloads.COPY if mark == workloads.COPY else "",
+            beside=counts.get(digest, 0) if mark == _MORE else 0,
         )
     return ledger.document(wishes)
+
+
+def _is_asked(record: RolloutRecord, mark: str) -> bool:
+    if mark == workloads.COPY:
+        return record.measuring_copy is CopyState.ASKED
+    return mark == _MORE or record.seating is Seating.ASKED

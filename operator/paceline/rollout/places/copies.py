@@ -16,8 +16,8 @@ from paceline.api.measurement import BlockOutcome, CopyState, Purpose, RolloutRe
 from paceline.api.speculativedeployment import MeasuringCopy
 from paceline.engines import counters, metrics
 from paceline.planning import conditions
-from paceline.rollout.documents import workloads
-from paceline.rollout.places import release, seats, volumes
+from paceline.rollout.documents import claims, workloads
+from paceline.rollout.places import seats, volumes
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.view import observe, podview, readiness
 
@@ -212,7 +212,7 @@ def _noted(case: Case, why: str) -> Step:
 
 def _has_room(case: Case) -> bool:
     """Whether one more replica would find a node, as far as anybody can know; stable's own places are not asked for."""
-    if case.record.seating in release.SEATINGS:
+    if case.record.seating in claims.IN_STABLES_PLACE:
         return False
     stable = case.seen.revisions.get(case.record.stable)
     if stable is not None and volumes.in_vain(case, stable, 1):

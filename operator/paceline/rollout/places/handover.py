@@ -15,8 +15,8 @@ from paceline.api.conditions import RolloutReason
 from paceline.api.speculativedeployment import Strategy
 from paceline.capacity import forecast
 from paceline.planning import conditions
-from paceline.rollout.documents import records
-from paceline.rollout.places import release, seats
+from paceline.rollout.documents import claims, records
+from paceline.rollout.places import seats
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.view import observe, readiness
 
@@ -37,7 +37,7 @@ def rolls(case: Case, digest: str) -> bool:
     seen, replicas = case.seen, case.seen.owner.spec.replicas
     if replicas <= 1 or not case.record.stable:
         return False
-    if case.record.seating in release.SEATINGS:
+    if case.record.seating in claims.IN_STABLES_PLACE:
         return True
     server = seen.server(digest)
     missing = replicas - (len(server.pods) if server else 0)

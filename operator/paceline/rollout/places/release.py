@@ -9,12 +9,11 @@ from typing import Final
 from paceline.api.conditions import RolloutReason
 from paceline.api.measurement import Purpose, Seating
 from paceline.planning import conditions
-from paceline.rollout.documents import revisions
+from paceline.rollout.documents import claims, revisions
 from paceline.rollout.places import downtime
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.view import observe, podview
 
-SEATINGS: Final = frozenset({Seating.TAKEN, Seating.TAKEN_SHARED, Seating.STOPPED})
 _AGAIN_S: Final = 15.0
 
 
@@ -32,7 +31,9 @@ def consent(seen: observe.Observed, revision: revisions.Revision) -> str:
 def due(case: Case, digest: str) -> Step | None:
     """Return the step by which stable gives up a replica for a newcomer that waits for it; None when none is due."""
     record, server = case.record, case.seen.server(digest)
-    if record.seating not in SEATINGS or record.released_at is not None or server is None or record.paused:
+    if server is None or record.seating not in claims.IN_STABLES_PLACE:
+        return None
+    if record.released_at is not None or record.paused:
         return None
     waiting = next((pod for pod in server.pods if pod.scheduled_at is None and pod.unschedulable), None)
     if waiting is None or digest == record.stable:

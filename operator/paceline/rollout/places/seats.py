@@ -8,8 +8,7 @@ from paceline.api.measurement import Seating
 from paceline.api.speculativedeployment import Strategy
 from paceline.capacity import forecast
 from paceline.planning import fleet
-from paceline.rollout.documents import revisions
-from paceline.rollout.places import release
+from paceline.rollout.documents import claims, revisions
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.view import observe
 
@@ -27,12 +26,12 @@ def at_opening(seen: observe.Observed, inputs: revisions.Inputs, *, stable: str)
 
 def to_promote(case: Case) -> int:
     """Return how many replicas a revision needs before it serves: one, where the others come in stable's places."""
-    return 1 if case.record.seating in release.SEATINGS else case.seen.owner.spec.replicas
+    return 1 if case.record.seating in claims.IN_STABLES_PLACE else case.seen.owner.spec.replicas
 
 
 def full(case: Case, digest: str) -> str:
     """Return the digest that gets all its replicas before it serves; empty where they come in stable's places."""
-    return "" if case.record.seating in release.SEATINGS else digest
+    return "" if case.record.seating in claims.IN_STABLES_PLACE else digest
 
 
 def room_for(case: Case, digest: str, count: int, *, beside_own: bool = False) -> forecast.Forecast | None:

@@ -8,9 +8,9 @@ from paceline.api.measurement import Mode, Purpose, RolloutRecord, Seating
 from paceline.api.rolloutstatus import BandStatus, ComparisonStatus, GuardStatus, RolloutStatus
 from paceline.judge import guard as judge
 from paceline.rollout import analysis, judging, promotion, recovery
-from paceline.rollout.documents import records
+from paceline.rollout.documents import claims, records
 from paceline.rollout.guarding import suspicion
-from paceline.rollout.places import copies, downtime, release
+from paceline.rollout.places import copies, downtime
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.traffic import weights
 from paceline.rollout.view import observe
@@ -53,7 +53,7 @@ def _phase(record: RolloutRecord, step: Step) -> str:
 def _strategy(record: RolloutRecord) -> str | None:
     if record.seating in {None, Seating.ASKED}:
         return None
-    in_place = record.seating in release.SEATINGS or record.rolls or record.purpose is Purpose.RECOVERY
+    in_place = record.seating in claims.IN_STABLES_PLACE or record.rolls or record.purpose is Purpose.RECOVERY
     return "Replace" if in_place else "Surge"
 
 
