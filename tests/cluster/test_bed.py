@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+import beds
 from bedctl import cgroups, host, layout, network, node_init, processes, record
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
-NAME = "bedtest"
+NAME = beds.own("bedtest")
 NOBODY = 65534
 _TEXT: dict[str, Any] = {"capture_output": True, "text": True}
 

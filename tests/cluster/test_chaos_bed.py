@@ -9,15 +9,22 @@ import json
 
 import pytest
 
+import beds
 import harness
 from bedctl import controlplane, host, node, provider, record
 from paceline.planning import kinds
 from standin import frontpods, live, served, users
 from supervisor import supervised
 
-pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(1200)]
+# One worker takes them all, however tests are spread: a second bed of two nodes would cost more than it saves.
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.chaos,
+    pytest.mark.timeout(1200),
+    pytest.mark.xdist_group("bed of two nodes"),
+]
 
-BED = "chaosbed"
+BED = beds.own("chaosbed")
 CROWD = users.Crowd(concurrency=3, max_tokens=24)
 APART = {
     "podAntiAffinity": {
