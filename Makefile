@@ -53,7 +53,7 @@ ifdef ARGS
 	@dev=$(DEV); "$$dev/python" -m pytest -m chaos $(ARGS)
 else
 	@dev=$(DEV); failed=0; \
-	"$$dev/python" -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 10 -m 'chaos and not e2e' \
+	"$$dev/python" -m pytest -n $(WORKERS) --dist worksteal --durations 10 -m 'chaos and not e2e' \
 	  || failed=$$?; \
 	"$$dev/python" -m pytest -m 'chaos and e2e' || failed=$$?; exit $$failed
 endif

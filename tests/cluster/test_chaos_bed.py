@@ -16,13 +16,7 @@ from paceline.planning import kinds
 from standin import frontpods, live, served, users
 from supervisor import supervised
 
-# One worker takes them all, however tests are spread: a second bed of two nodes would cost more than it saves.
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.chaos,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("bed of two nodes"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 BED = beds.own("chaosbed")
 CROWD = users.Crowd(concurrency=3, max_tokens=24)
