@@ -97,16 +97,33 @@ def test_pause_for_users_is_told_and_over_with_it() -> None:
     assert paused["phase"] == "Measuring"
 
 
+def test_round_that_is_over_counts_before_its_report_is_read() -> None:
+    """A pod that has ended answers no more; what was shown does not go back to the round's begin."""
+    cluster = Cluster()
+    assert while_probe_says(cluster, percent=90)["percent"] == 5
+    probe_pod(cluster)["status"]["phase"] = "Succeeded"
+    assert rollout(cluster, heard={})["percent"] == 10
+
+
 def while_probe_says(cluster: Cluster, **said: object) -> dict[str, Any]:
     """Return status.rollout while the first probe's pod says something."""
+    pod = probe_pod(cluster)
+    return rollout(cluster, {pod["metadata"]["uid"]: stages.LiveProgress.model_validate({"stage": "Probe", **said})})
+
+
+def probe_pod(cluster: Cluster) -> dict[str, Any]:
+    """Return the first probe's pod, once there is one."""
 
     def probes() -> list[dict[str, Any]]:
         return [one for one in cluster.objects(kinds.JOB) if "probe" in one["metadata"]["name"]]
 
     cluster.until(lambda: bool(probes()))
     name = probes()[0]["metadata"]["name"]
-    pod = next(one for one in cluster.objects(kinds.POD) if name in one["metadata"]["name"])
-    heard = {pod["metadata"]["uid"]: stages.LiveProgress.model_validate({"stage": "Probe", **said})}
+    return next(one for one in cluster.objects(kinds.POD) if name in one["metadata"]["name"])
+
+
+def rollout(cluster: Cluster, heard: dict[str, stages.LiveProgress]) -> dict[str, Any]:
+    """Return status.rollout where pods say this."""
     planned = cluster.room.reconcile(Picture(store=cluster.store, heard=heard), cluster.key, cluster.now)
     assert planned is not None
     assert planned.status is not None

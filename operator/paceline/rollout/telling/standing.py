@@ -13,7 +13,7 @@ from paceline.rollout.guarding import suspicion
 from paceline.rollout.places import copies, downtime
 from paceline.rollout.steps import Case, Step
 from paceline.rollout.traffic import weights
-from paceline.rollout.view import observe
+from paceline.rollout.view import observe, parts
 
 _PERCENT_STEP: Final = 5  # finer progress would be a write every few seconds
 
@@ -74,10 +74,16 @@ def _percent(case: Case) -> int:
     if case.record.decision is not None:
         return 100
     job = case.seen.probes.get(analysis.probe_name(case))
-    heard = [case.seen.progress[pod.uid].percent for pod in job.pods if pod.uid in case.seen.progress] if job else []
-    rounds = case.record.rounds + max(heard, default=0) / 100
+    rounds = case.record.rounds + (_percent_of_round(case, job) if job else 0) / 100
     percent = 100 * rounds / case.seen.owner.spec.rollout.analysis.max_rounds
     return min(100, int(percent) // _PERCENT_STEP * _PERCENT_STEP)
+
+
+def _percent_of_round(case: Case, job: parts.Work) -> int:
+    if job.succeeded or any(pod.phase == "Succeeded" for pod in job.pods):
+        # It answers no more, and what it reported is read a moment later.
+        return 100
+    return max((case.seen.progress[pod.uid].percent for pod in job.pods if pod.uid in case.seen.progress), default=0)
 
 
 def _comparisons(case: Case) -> Sequence[judging.Against]:
