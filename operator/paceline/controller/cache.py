@@ -1,7 +1,8 @@
 """What the watches told, by kind: read by passes in threads, written by the event loop.
 
 Indexes answer what rooms ask for: the children of an owner, the objects with a label of ours, those of a namespace.
-Every reader and writer holds one lock for microseconds; manifests themselves are replaced, never changed.
+Every reader and writer holds one lock for microseconds, or milliseconds where many marked objects are read for the
+first time; manifests themselves are replaced, never changed.
 """
 
 import threading
