@@ -44,12 +44,15 @@ class Process:
 
     async def run(self) -> int:
         """Run until a signal, a crash or a lost lease; return the exit code."""
+        # Else kopf asks for the user's name, and an image has none for the number that its pod runs as.
+        identity: Any = self._settings.identity
         try:
             await kopf.operator(
                 registry=self._registry(),
                 clusterwide=not self._settings.namespaces,
                 namespaces=self._settings.namespaces,
                 standalone=True,
+                identity=identity,
                 stop_flag=self._stop,
             )
         finally:
