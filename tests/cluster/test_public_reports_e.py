@@ -114,15 +114,19 @@ async def test_resource_whose_children_are_refused_can_go(control_plane, api, na
         stored = await said(api, namespace, lambda status: reason("Accepted")(status) == "ObjectRefused")
         assert "exceeded quota" in str(stored["status"]["conditions"])
         await api.delete(kinds.SPECULATIVE_DEPLOYMENT, namespace, life.SERVED)
-
-        def outcomes():
-            return [line["outcome"] for line in operator.lines("pass")]
-
-        await harness.until(lambda: "gone" in outcomes(), within_s=30, saying=operator.tail)
-        await asyncio.sleep(3.0)
+        await harness.until(
+            lambda: bool([line for line in operator.lines("pass") if line["outcome"] == "gone"]),
+            within_s=30,
+            saying=operator.tail,
+        )
         # Children that the garbage collector takes still wake somebody, who finds nothing to do.
-        after = outcomes()[outcomes().index("gone") :]
-        assert set(after) == {"gone"}
+        async with asyncio.timeout(60):
+            while await one.children():
+                await asyncio.sleep(0.3)
+        await asyncio.sleep(1.0)
+        passes = len(operator.lines("pass"))
+        await asyncio.sleep(3.0)
+        assert len(operator.lines("pass")) == passes
 
 
 @pytest.mark.cluster

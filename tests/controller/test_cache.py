@@ -81,7 +81,7 @@ def test_marked_reads_each_version_of_what_stands_once(changes):
         reads[meta["name"], meta["resourceVersion"]] += 1
         return meta["name"], meta["resourceVersion"]
 
-    for at, (change, name) in enumerate(changes, start=1):
+    for at, (change, name) in enumerate([*changes, ("ask", "a")], start=1):
         one = claiming(name, str(at), claims=change != "unmark")
         if change == "remove":
             store.remove(one)
